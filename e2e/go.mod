@@ -1,0 +1,3 @@
+module posthaste.dev/posthaste/e2e
+
+go 1.26.0

@@ -1,0 +1,3 @@
+drop table {{schema}}.lane;
+drop table {{schema}}.member;
+drop table {{schema}}.outbox;

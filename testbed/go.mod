@@ -1,0 +1,3 @@
+module posthaste.dev/posthaste/testbed
+
+go 1.26.0
