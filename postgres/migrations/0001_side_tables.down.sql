@@ -1,3 +1,4 @@
 drop table {{schema}}.lane;
 drop table {{schema}}.member;
 drop table {{schema}}.outbox;
+drop table {{schema}}.schema_version;

@@ -1,5 +1,8 @@
 -- The side tables: what relays need to know of one another. One row of outbox for each outbox table they serve.
-create schema if not exists {{schema}};
+create table {{schema}}.schema_version (
+    version    integer     not null primary key,   -- a row for each migration that ran
+    applied_at timestamptz not null default clock_timestamp()
+);
 
 create table {{schema}}.outbox (
     id         integer generated always as identity primary key,
@@ -12,13 +15,13 @@ create table {{schema}}.outbox (
 );
 
 create table {{schema}}.member (
-    id      integer generated always as identity primary key,
-    outbox  integer not null references {{schema}}.outbox on delete cascade,
-    name    text    not null,                      -- host and process, for people
-    version text    not null,
-    session boolean not null,                      -- its advisory lock tells whether it lives
-    beat    bigint  not null default 0,            -- goes up with every beat
-    beat_at timestamptz not null default clock_timestamp(),
+    id        integer generated always as identity primary key,
+    outbox    integer not null references {{schema}}.outbox on delete cascade,
+    name      text    not null,                    -- host and process, for people
+    version   text    not null,
+    session   boolean not null,                    -- its advisory lock tells whether it lives
+    beat      bigint  not null default 0,          -- goes up with every beat
+    beat_at   timestamptz not null default clock_timestamp(),
     joined_at timestamptz not null default clock_timestamp()
 ) with (fillfactor = 50);
 

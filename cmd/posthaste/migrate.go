@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"posthaste.dev/posthaste/cmd/posthaste/internal/settings"
+	"posthaste.dev/posthaste/postgres"
+)
+
+var migrateGroups = []settings.Group{settings.GroupDatabase}
+
+func newMigrate() *cobra.Command {
+	var opts postgres.MigrateOptions
+	var print bool
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Create, adopt, check or remove the outbox table and the side tables",
+		Long: `Create, adopt, check or remove the outbox table and the side tables.
+
+The relay never changes the schema; this command alone does. With --print it shows the whole SQL that up runs on an
+empty database, for psql or for a review.`,
+		Example: `  posthaste migrate up
+  posthaste migrate up --table '"Sales"."outbox-event"' --dry-run
+  posthaste migrate --print | psql "$DATABASE_URL"`,
+		Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !print {
+				return cmd.Help()
+			}
+			return printMigration(cmd, opts)
+		},
+	}
+	settings.AddFlags(cmd.PersistentFlags(), migrateGroups...)
+	cmd.Flags().BoolVar(&print, "print", false, "print the SQL and change nothing; needs no server")
+	addUpFlags(cmd, &opts)
+	cmd.AddCommand(newMigrateUp(), newMigrateDown(), newMigrateStatus())
+	return cmd
+}
+
+func addUpFlags(cmd *cobra.Command, opts *postgres.MigrateOptions) {
+	cmd.Flags().IntVar(&opts.Lanes, "lanes", 0,
+		fmt.Sprintf("lanes of a new outbox, a power of two up to 1024; bounds how many relays share it (default %d)", postgres.DefaultLanes))
+	cmd.Flags().BoolVar(&opts.Headers, "headers", false, "add the optional column headers jsonb")
+}
+
+func newMigrateUp() *cobra.Command {
+	var opts postgres.MigrateOptions
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Create what is missing",
+		Long: `Create what is missing: the outbox table with its partial index, the side tables, the outbox's entry in them.
+
+A table that stands is adopted: no column of it is changed, and its partial index is built concurrently. Running it
+again, or many at once, is safe.`,
+		Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return runMigration(cmd, opts, postgres.Migrate) },
+	}
+	addUpFlags(cmd, &opts)
+	addDryRun(cmd, &opts)
+	return cmd
+}
+
+func newMigrateDown() *cobra.Command {
+	var opts postgres.MigrateOptions
+	cmd := &cobra.Command{
+		Use:   "down",
+		Short: "Remove the outbox",
+		Long: `Remove the outbox: its entry in the side tables, the table if migrate made it, and with the last outbox the side
+tables. It refuses while events are unpublished or relays run, and never drops an adopted table.`,
+		Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return runMigration(cmd, opts, postgres.MigrateDown) },
+	}
+	addDryRun(cmd, &opts)
+	return cmd
+}
+
+func addDryRun(cmd *cobra.Command, opts *postgres.MigrateOptions) {
+	cmd.Flags().BoolVar(&opts.DryRun, "dry-run", false, "say what would be done, with the SQL, and change nothing")
+}
+
+func newMigrateStatus() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show what stands and what is missing",
+		Long:  "Show what stands and what is missing. Exit status 3 when a relay would refuse to start.",
+		Args:  usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withDatabase(cmd, func(ctx context.Context, conn *pgx.Conn, names postgres.Names) error {
+				outbox, err := postgres.Inspect(ctx, conn, names)
+				var schema *postgres.SchemaError
+				if err == nil || errors.As(err, &schema) {
+					printOutbox(cmd.OutOrStdout(), outbox)
+				}
+				return err
+			})
+		},
+	}
+}
+
+func printMigration(cmd *cobra.Command, opts postgres.MigrateOptions) error {
+	cfg, err := loadSettings(cmd, migrateGroups...)
+	if err != nil {
+		return err
+	}
+	sql, err := postgres.MigrateSQL(cfg.Database.Names, opts)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(cmd.OutOrStdout(), sql)
+	return err
+}
+
+func withDatabase(cmd *cobra.Command, do func(context.Context, *pgx.Conn, postgres.Names) error) error {
+	cfg, err := loadSettings(cmd, migrateGroups...)
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	conn, err := connect(ctx, cfg.Database.Conn)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(ctx)
+	}()
+	return do(ctx, conn, cfg.Database.Names)
+}
+
+type migration func(context.Context, *pgx.Conn, postgres.Names, postgres.MigrateOptions) (*postgres.Migration, error)
+
+func runMigration(cmd *cobra.Command, opts postgres.MigrateOptions, migrate migration) error {
+	out := cmd.OutOrStdout()
+	opts.Before = func(s postgres.Step) { fmt.Fprintln(out, s.What) }
+	return withDatabase(cmd, func(ctx context.Context, conn *pgx.Conn, names postgres.Names) error {
+		m, err := migrate(ctx, conn, names, opts)
+		for _, note := range m.Notes {
+			fmt.Fprintln(out, "note:", note)
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case opts.DryRun && len(m.Steps) > 0:
+			fmt.Fprintln(out, "dry run: nothing was changed; it would")
+			for _, s := range m.Steps {
+				fmt.Fprintf(out, "\n-- %s\n%s\n", s.What, s.SQL)
+			}
+		case len(m.Steps) == 0:
+			fmt.Fprintln(out, "nothing to do")
+		default:
+			fmt.Fprintln(out, "done")
+		}
+		return nil
+	})
+}
+
+func printOutbox(w io.Writer, o *postgres.Outbox) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-12s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("database", "%s, PostgreSQL %d.%d", o.Server.Database, o.Server.Version/10000, o.Server.Version%10000)
+	line("outbox", "%s", o.Names.Table)
+	switch {
+	case o.Version == 0:
+		line("side tables", "none in schema %q, this program knows version %d", o.Names.Schema, postgres.SchemaVersion)
+	default:
+		line("side tables", "version %d in schema %q, this program knows up to %d", o.Version, o.Names.Schema, postgres.SchemaVersion)
+	}
+	if o.ID != 0 {
+		origin := "adopted"
+		if o.Created {
+			origin = "made by migrate"
+		}
+		line("registered", "%s, %d lanes", origin, o.Lanes)
+	}
+	if o.HasHeaders {
+		line("headers", "yes")
+	} else {
+		line("headers", "no column headers")
+	}
+	for _, p := range o.Warnings {
+		line("warning", "%s", p)
+	}
+}

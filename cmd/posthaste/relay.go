@@ -1,0 +1,32 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"posthaste.dev/posthaste/cmd/posthaste/internal/settings"
+)
+
+func newRelay() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "relay",
+		Short: "Ship events until told to stop",
+		Long: `Ship events from the outbox table to Kafka until told to stop.
+
+The first SIGINT or SIGTERM stops reading, lets what is in flight finish within the drain timeout and exits with 0;
+a second one ends at once.
+
+` + exitHelp,
+		Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loadSettings(cmd)
+			if err != nil {
+				return err
+			}
+			logger := newLogger(cmd.ErrOrStderr(), cfg.Log)
+			cfg.Relay.Config.Logger = logger
+			return runRelay(cmd.Context(), cfg, logger)
+		},
+	}
+	settings.AddFlags(cmd.Flags())
+	return cmd
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+
+	"posthaste.dev/posthaste/cmd/posthaste/internal/settings"
+	"posthaste.dev/posthaste/kafka"
+	"posthaste.dev/posthaste/postgres"
+	"posthaste.dev/posthaste/relay"
+)
+
+// runRelay ships events until the context ends. It returns nil after a clean stop.
+func runRelay(ctx context.Context, cfg *settings.Config, logger *slog.Logger) error {
+	store, err := postgres.NewStore(postgres.Config{
+		Conn:       cfg.Database.Conn,
+		Names:      cfg.Database.Names,
+		Settle:     cfg.Relay.Settle,
+		SettleSync: cfg.Relay.SettleSync,
+		Lanes:      cfg.Relay.Lanes,
+		Member:     memberName(),
+		Version:    programVersion(),
+		Logger:     logger,
+	})
+	if err != nil {
+		return usageError{err}
+	}
+	producer, err := kafka.NewProducer(kafka.Config{
+		Brokers:  cfg.Kafka.Brokers,
+		ClientID: cfg.Kafka.ClientID,
+		TLS:      cfg.Kafka.TLS,
+		CAFile:   cfg.Kafka.CAFile,
+		SASL:     cfg.Kafka.SASL,
+		Username: cfg.Kafka.Username,
+		Password: cfg.Kafka.Password,
+	})
+	if err != nil {
+		return usageError{err}
+	}
+	defer producer.Close()
+	r, err := relay.New(store, producer, cfg.Relay.Config)
+	if err != nil {
+		return usageError{err}
+	}
+	server, err := listen(cfg.HTTP.Addr, r)
+	if err != nil {
+		return err
+	}
+	// The pages outlive the relay's draining, so that a supervisor can watch it.
+	serve, stop := context.WithCancel(context.WithoutCancel(ctx))
+	group, running := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.run(serve) })
+	group.Go(func() error {
+		defer stop()
+		return r.Run(running)
+	})
+	err = group.Wait()
+	if errors.Is(err, relay.ErrDrainTimeout) {
+		return errDrain
+	}
+	return err
+}
+
+// memberName tells people which process a member is.
+func memberName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}

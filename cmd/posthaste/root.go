@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"posthaste.dev/posthaste/cmd/posthaste/internal/settings"
+)
+
+// run is the whole command: it returns the exit status.
+func run(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := onSignals(context.Background(), os.Exit)
+	defer stop()
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	command, err := root.ExecuteContextC(ctx)
+	if err != nil {
+		printError(stderr, command.CommandPath(), err)
+	}
+	return exitStatus(err)
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "posthaste",
+		Short: "Ship events from an outbox table in PostgreSQL to Kafka, in order",
+		Long: `Ship events from an outbox table in PostgreSQL to Kafka, in order.
+
+Settings come from flags, the environment and the file .env in the working directory, in this order.
+
+` + exitHelp,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          usage(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newMigrate(), newRelay(), newVersion())
+	return root
+}
+
+// usage marks a complaint about arguments as one that --help answers.
+func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+// loadSettings reads the settings of the groups for a command whose flags settings.AddFlags has defined.
+func loadSettings(cmd *cobra.Command, groups ...settings.Group) (*settings.Config, error) {
+	dotEnv, err := settings.ReadDotEnv(".env")
+	if err != nil {
+		return nil, usageError{err}
+	}
+	settings.ExportPG(dotEnv)
+	return settings.Load(settings.Sources{
+		Flags:   cmd.Flags(),
+		Environ: settings.EnvironMap(os.Environ()),
+		DotEnv:  dotEnv,
+	}, groups...)
+}

@@ -1,0 +1,233 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"posthaste.dev/posthaste/relay"
+)
+
+// Producer is a relay.Publisher over one client. Publish is for one goroutine at a time; the other methods may be called
+// from any.
+//
+// Order rests on the barrier: a call of Publish hands records over while nothing is open, flushes, and waits for every
+// answer. The client keeps the order of what is handed over within a partition, and when a batch of a partition fails it
+// fails what is buffered behind it.
+type Producer struct {
+	cfg  Config
+	opts []kgo.Opt
+
+	mu      sync.Mutex
+	current *kgo.Client
+	closed  bool
+	topics  map[string]*topic // written by Publish alone
+	renew   bool              // the client is spent, or knows an old limit of a topic
+}
+
+var _ relay.Publisher = (*Producer)(nil)
+
+// NewProducer makes a producer; it does not connect.
+func NewProducer(cfg Config) (*Producer, error) {
+	if cfg.ClientID == "" {
+		cfg.ClientID = "posthaste"
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	opts, err := cfg.options()
+	if err != nil {
+		return nil, err
+	}
+	p := &Producer{cfg: cfg, topics: make(map[string]*topic)}
+	p.opts = append(opts, kgo.ProducerBatchMaxBytesFn(p.batchBytes))
+	p.current, err = kgo.NewClient(p.opts...)
+	if err != nil {
+		return nil, fmt.Errorf("make Kafka client: %w", err)
+	}
+	return p, nil
+}
+
+func (p *Producer) client() *kgo.Client {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.current
+}
+
+// Close gives up what is in flight and closes the connections.
+func (p *Producer) Close() {
+	p.mu.Lock()
+	p.closed = true
+	client := p.current
+	p.mu.Unlock()
+	client.Close()
+}
+
+// Ping asks any broker for an answer.
+func (p *Producer) Ping(ctx context.Context) error {
+	if err := p.client().Ping(ctx); err != nil {
+		return explainPing(err, p.cfg.Brokers, p.cfg.TLS)
+	}
+	return nil
+}
+
+// Publish sends the events and waits for the outcome of each. When the context ends it stops waiting; what has no answer
+// by then may still be sent.
+func (p *Producer) Publish(ctx context.Context, events []*relay.Event) []error {
+	errs := make([]error, len(events))
+	if err := p.prepare(ctx, events); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	// A key's later events wait behind a failed one.
+	failed := make(map[relay.TopicKey]bool)
+	records := make([]*kgo.Record, len(events))
+	for i, e := range events {
+		k := relay.TopicKey{Topic: e.Topic, Key: e.Key}
+		if failed[k] {
+			errs[i] = errBehind
+			continue
+		}
+		if records[i], errs[i] = p.record(e); errs[i] != nil {
+			failed[k] = true
+		}
+	}
+	p.send(ctx, records, errs)
+	p.isolate(ctx, events, records, errs, failed)
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		if spent(err) {
+			p.renew = true
+		}
+		if _, classified := errors.AsType[*relay.Failure](err); !classified {
+			errs[i] = classify(err, events[i].Topic)
+		}
+		if f, ok := errors.AsType[*relay.Failure](errs[i]); ok && f.Class == relay.TopicUnusable {
+			p.forget(events[i].Topic)
+		}
+	}
+	return errs
+}
+
+var (
+	errBehind  = &relay.Failure{Class: relay.Outage, Err: errors.New("an earlier event of the key has failed")}
+	errPending = &relay.Failure{Class: relay.Outage, Err: errors.New("no answer yet when the relay stopped waiting")}
+)
+
+// prepare renews the client where needed and learns the topics.
+func (p *Producer) prepare(ctx context.Context, events []*relay.Event) error {
+	if p.renew {
+		if err := p.replaceClient(); err != nil {
+			return err
+		}
+	}
+	names := make(map[string]bool)
+	for _, e := range events {
+		names[e.Topic] = true
+	}
+	return p.learn(ctx, names)
+}
+
+// replaceClient makes a new client. Nothing is open in the old one.
+func (p *Producer) replaceClient() error {
+	client, err := kgo.NewClient(p.opts...)
+	if err != nil {
+		return fmt.Errorf("make Kafka client: %w", err)
+	}
+	p.mu.Lock()
+	old := p.current
+	p.current = client
+	if p.closed {
+		old = client
+	}
+	p.mu.Unlock()
+	p.renew = false
+	old.Close()
+	return nil
+}
+
+func (p *Producer) forget(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.topics, name)
+}
+
+// record maps an event and refuses what the topic can't take.
+func (p *Producer) record(e *relay.Event) (*kgo.Record, error) {
+	t := p.topics[e.Topic]
+	if t.problem != nil {
+		return nil, t.problem
+	}
+	r, err := newRecord(e)
+	if err != nil {
+		return nil, &relay.Failure{Class: relay.Refused, Err: err}
+	}
+	if n := leastSize(r); n > int(t.maxBytes) {
+		return nil, &relay.Failure{Class: relay.Refused, Err: fmt.Errorf("event %s makes a record of at least %d bytes, "+
+			"topic %s takes %d; raise its max.message.bytes or send a reference to the data", e.EventID, n, e.Topic, t.maxBytes)}
+	}
+	return r, nil
+}
+
+// send hands over the records that are not nil and waits for their outcomes.
+func (p *Producer) send(ctx context.Context, records []*kgo.Record, errs []error) {
+	client := p.client()
+	var mu sync.Mutex
+	outcomes := make([]error, len(records))
+	for i, r := range records {
+		if r == nil {
+			continue
+		}
+		outcomes[i] = errPending
+		// Never the caller's context: a record whose context ends in flight has an unknown outcome.
+		client.Produce(context.Background(), r, func(_ *kgo.Record, err error) {
+			mu.Lock()
+			outcomes[i] = err
+			mu.Unlock()
+		})
+	}
+	_ = client.Flush(ctx) // fails with the context only
+	mu.Lock()
+	defer mu.Unlock()
+	for i, r := range records {
+		if r != nil {
+			errs[i] = outcomes[i]
+		}
+	}
+}
+
+// isolate finds the records that are at fault in batches that failed: it sends each again, alone and in order. What fails
+// alone is refused; its key's later events wait. The topics' limits are asked for anew, since the likely reason is
+// that one was lowered.
+func (p *Producer) isolate(ctx context.Context, events []*relay.Event, records []*kgo.Record, errs []error, failed map[relay.TopicKey]bool) {
+	for i, r := range records {
+		if r == nil || errs[i] == nil {
+			continue
+		}
+		k := relay.TopicKey{Topic: events[i].Topic, Key: events[i].Key}
+		switch {
+		case failed[k]:
+			errs[i] = errBehind
+		case suspicious(errs[i]):
+			p.forget(events[i].Topic)
+			p.renew = true
+			again, err := newRecord(events[i])
+			if err == nil {
+				one := []error{nil}
+				p.send(ctx, []*kgo.Record{again}, one)
+				err = one[0]
+			}
+			errs[i] = err
+			failed[k] = err != nil
+		default:
+			failed[k] = true
+		}
+	}
+}

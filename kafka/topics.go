@@ -1,0 +1,94 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// topic is what the producer must know of one before it sends to it.
+type topic struct {
+	maxBytes int32 // the largest batch that it takes
+	problem  error // why nothing can be sent to it
+	askedAt  time.Time
+}
+
+// defaultMaxBytes is Kafka's own default of max.message.bytes, used where the limit may not be read.
+const defaultMaxBytes = 1048588
+
+// topicAge is how long a topic's limit is believed.
+const topicAge = 5 * time.Minute
+
+// learn asks for the topics that are not known, or were unusable. It waits for an answer until the context ends.
+func (p *Producer) learn(ctx context.Context, names map[string]bool) error {
+	var ask []string
+	for name := range names {
+		if t := p.topics[name]; t == nil || t.problem != nil || time.Since(t.askedAt) > topicAge {
+			ask = append(ask, name)
+		}
+	}
+	for pause := 100 * time.Millisecond; len(ask) > 0; pause = min(2*pause, 2*time.Second) {
+		found, err := p.ask(ctx, ask)
+		if err == nil {
+			p.mu.Lock()
+			for name, t := range found {
+				p.topics[name] = t
+			}
+			p.mu.Unlock()
+			return nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+	return nil
+}
+
+// ask is one question for the topics' existence and limits.
+func (p *Producer) ask(ctx context.Context, names []string) (map[string]*topic, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	admin := kadm.NewClient(p.client())
+	details, err := admin.ListTopics(ctx, names...)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]*topic, len(names))
+	for _, name := range names {
+		t := &topic{maxBytes: defaultMaxBytes, askedAt: time.Now()}
+		if err := details[name].Err; err != nil && !kerr.IsRetriable(err) || errors.Is(err, kerr.UnknownTopicOrPartition) {
+			t.problem = classify(err, name)
+		}
+		found[name] = t
+	}
+	// The limit may be secret to this client; then the broker's refusal tells it.
+	configs, err := admin.DescribeTopicConfigs(ctx, names...)
+	if err != nil && len(configs) == 0 {
+		return found, nil
+	}
+	for _, c := range configs {
+		for _, entry := range c.Configs {
+			if n, err := strconv.Atoi(entry.MaybeValue()); entry.Key == "max.message.bytes" && err == nil && found[c.Name] != nil {
+				found[c.Name].maxBytes = int32(n)
+			}
+		}
+	}
+	return found, nil
+}
+
+// batchBytes bounds a batch by its topic's limit, within what the client accepts.
+func (p *Producer) batchBytes(name string) int32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	limit := int32(defaultMaxBytes)
+	if t := p.topics[name]; t != nil {
+		limit = t.maxBytes
+	}
+	return min(max(limit, 512), 1<<30)
+}

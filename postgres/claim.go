@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"posthaste.dev/posthaste/relay"
+)
+
+// claim is a transaction that holds the row locks of a batch.
+type claim struct {
+	session *session
+	events  []*relay.Event
+}
+
+// Claim begins a transaction and locks the next rows that nobody has locked.
+func (s *session) Claim(ctx context.Context, r relay.Read) (relay.Claim, error) {
+	var result relay.Result
+	batch := &pgx.Batch{}
+	batch.Queue("begin")
+	batch.Queue(s.local)
+	// Kafka's time counts as idle here; the relay's claim timeout bounds it.
+	batch.Queue(`select set_config('idle_in_transaction_session_timeout', '0', true)`)
+	s.reader.queue(batch, &r, true, &result)
+	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, exchangeError(err)
+	}
+	return &claim{s, result.Events}, nil
+}
+
+func (c *claim) Events() []*relay.Event { return c.events }
+
+func (c *claim) Settle(ctx context.Context, refs []relay.Ref) error {
+	if len(refs) == 0 {
+		return c.Release(ctx)
+	}
+	ids, eventIDs := split(refs)
+	batch := &pgx.Batch{}
+	settled := 0
+	batch.Queue(c.session.settle, ids, eventIDs).Exec(func(tag pgconn.CommandTag) error {
+		settled = int(tag.RowsAffected())
+		return nil
+	})
+	batch.Queue("commit")
+	if err := c.session.conn.SendBatch(ctx, batch).Close(); err != nil {
+		return exchangeError(err)
+	}
+	if settled != len(refs) {
+		return fmt.Errorf("settle claimed rows: %d of %d were still unpublished although they were locked", settled, len(refs))
+	}
+	return nil
+}
+
+func (c *claim) Release(ctx context.Context) error {
+	if _, err := c.session.conn.Exec(ctx, "rollback"); err != nil {
+		return exchangeError(err)
+	}
+	return nil
+}

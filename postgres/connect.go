@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// ConnectError says why a connection could not be opened. It holds no password.
+type ConnectError struct {
+	Where  string // host, port, user and database
+	Cause  string
+	Fix    string
+	Waits  bool // time may mend it: the server is away, starting or full
+	Source error
+}
+
+func (e *ConnectError) Error() string {
+	text := fmt.Sprintf("connect to PostgreSQL at %s: %s", e.Where, e.Cause)
+	if e.Fix != "" {
+		text += "; " + e.Fix
+	}
+	return text
+}
+
+// Unwrap returns the driver's error.
+func (e *ConnectError) Unwrap() error { return e.Source }
+
+// Connect opens a connection. A failure is a *ConnectError, or the context's own error when that ended first.
+func Connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err == nil {
+		return conn, nil
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, ctx.Err()
+	}
+	e := &ConnectError{Source: err, Where: fmt.Sprintf("%s port %d, user %s, database %s",
+		config.Host, config.Port, config.User, config.Database)}
+	e.explain(ctx)
+	return nil, e
+}
+
+// explain turns the driver's error, which tells of every address tried, into one cause.
+func (e *ConnectError) explain(ctx context.Context) {
+	var (
+		refusal   *pgconn.PgError
+		lookup    *net.DNSError
+		dial      *net.OpError
+		authority x509.UnknownAuthorityError
+		hostname  x509.HostnameError
+		record    tls.RecordHeaderError
+		err       = e.Source
+	)
+	switch {
+	case errors.As(err, &refusal):
+		e.Cause = refusal.Message
+		switch {
+		case strings.HasPrefix(refusal.Code, "28"):
+			e.Fix = "check user and password; in a URL the password's @ / # % : ? stand percent-encoded (@ is %40)"
+		case refusal.Code == "3D000":
+			e.Fix = "check the database's name at the end of DATABASE_URL, or create it"
+		case refusal.Code == "53300":
+			e.Fix, e.Waits = "raise max_connections, or end connections that nobody uses", true
+		default:
+			e.Waits = true
+		}
+	case errors.As(err, &authority), errors.As(err, &hostname):
+		e.Cause, e.Fix = innermost(err), "check sslrootcert and the host's name, which the certificate must hold"
+	case errors.As(err, &record), strings.Contains(err.Error(), "server refused TLS connection"):
+		e.Cause, e.Fix = innermost(err), "check the port, and whether the server speaks TLS (sslmode)"
+	case errors.As(err, &lookup):
+		e.Cause, e.Fix, e.Waits = fmt.Sprintf("no host %s", lookup.Name), "check the host in DATABASE_URL", true
+	case ctx.Err() != nil:
+		e.Cause, e.Fix, e.Waits = "no answer in time", "check host, port and firewall", true
+	case errors.As(err, &dial):
+		e.Cause, e.Fix, e.Waits = innermost(dial), "check that the server runs and listens there", true
+	default:
+		e.Cause, e.Fix, e.Waits = innermost(err), "check DATABASE_URL and the PG* variables", true
+	}
+}
+
+// innermost returns the text at the bottom of an error's chain.
+func innermost(err error) string {
+	for {
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			if e.Unwrap() == nil {
+				return err.Error()
+			}
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			list := e.Unwrap()
+			if len(list) == 0 {
+				return err.Error()
+			}
+			err = list[len(list)-1]
+		default:
+			return err.Error()
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// The versions of the side tables. A relay works with the newest it knows and the one before, so that in a rolling
+// upgrade relays go first and the migration follows; it refuses a newer one, whose rules it can't know.
+const (
+	SchemaVersion    = 1
+	MinSchemaVersion = 1
+)
+
+// A Right is a privilege on the outbox table that a caller needs beside SELECT.
+type Right string
+
+// The rights that the ways to settle need: marking updates, deleting deletes, and row locks count as updates.
+const (
+	RightUpdate Right = "UPDATE"
+	RightDelete Right = "DELETE"
+)
+
+// Outbox is what the database tells about one outbox.
+type Outbox struct {
+	Names      Names
+	Version    int   // of the side tables, 0: none
+	ID         int32 // its row in the side tables, 0: not registered
+	LockClass  int32 // first half of its members' advisory lock keys
+	Created    bool  // migrate made the table, it was not adopted
+	Lanes      int
+	NextLanes  int   // the number that members change to, 0: no change under way
+	Generation int64 // goes up with every change of Lanes
+
+	Partitioned bool
+	HasHeaders  bool // the optional column headers jsonb is there
+
+	// Sequence is where ids come from, qualified and quoted, "" if they come from elsewhere. SequenceTrusted tells
+	// whether its last value bounds every id that is yet to come; if not, nothing may be concluded from it (no H).
+	Sequence        string
+	SequenceTrusted bool
+
+	Server   Server
+	Warnings []Problem // what lets the relay work, though not at its best
+}
+
+// Server is the identity of the server that answered: another one, or the same after a failover or a restore, differs.
+type Server struct {
+	Version   int    // as in server_version_num: 150004
+	Database  string // current_database()
+	Role      string // current_user
+	SystemID  string // from the control file, "" where the server doesn't tell
+	Timeline  int    // goes up with every promotion, 0 where the server doesn't tell
+	StartedAt time.Time
+}
+
+// Inspect looks at an outbox as the connected role sees it. It changes nothing and takes only catalog locks, besides
+// reading the highest id through the primary key.
+//
+// The Outbox is never nil: with a *SchemaError it holds what could be learnt. Other errors are those of the
+// connection. Without rights, RightUpdate is meant. With any of the problems a relay must not run; warnings stand in
+// the Outbox.
+func Inspect(ctx context.Context, conn *pgx.Conn, names Names, rights ...Right) (*Outbox, error) {
+	c, err := look(ctx, conn, names)
+	if err != nil {
+		return &Outbox{Names: names}, err
+	}
+	outbox := c.outbox()
+	if err := outbox.identify(ctx, conn, c); err != nil {
+		return outbox, err
+	}
+	if err := outbox.judgeSequence(ctx, conn, c); err != nil {
+		return outbox, err
+	}
+	return outbox, c.judge(rights)
+}
+
+// Check is Inspect without facts and warnings, for whoever only needs to know whether the outbox is still sound, as a
+// relay does once a minute: six catalog queries, no access to the table itself.
+func Check(ctx context.Context, conn *pgx.Conn, names Names, rights ...Right) error {
+	c, err := look(ctx, conn, names)
+	if err != nil {
+		return err
+	}
+	return c.judge(rights)
+}

@@ -1,0 +1,297 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste.dev/posthaste/internal/pgname"
+)
+
+// reader is what looking needs: a connection, or a transaction that must see its own changes.
+type reader interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// catalog is what one look found, as plain facts. The empty one is an empty database. Problems, repairs and the
+// printed migration all follow from it alone.
+type catalog struct {
+	names Names
+
+	database, role string
+	serverVersion  int
+	standby        bool
+	readOnly       bool
+	mayCreate      bool // schemas in this database
+
+	tableSchema, sideSchema schemaFacts
+
+	table    *tableFacts // nil: missing
+	columns  []column
+	indexes  []index
+	taken    []string    // names in the table's schema that begin like the partial index, read where that is missing
+	side     []sideTable // those of sideTables that stand
+	version  int
+	register *registration // nil: not registered, or unreadable
+}
+
+type schemaFacts struct{ exists, mayUse, mayCreate, ours bool }
+
+type tableFacts struct {
+	oid         uint32
+	kind        string // of pg_class: r plain, p partitioned, others are no tables
+	rowSecurity bool   // in force for this role
+	owned       bool   // by a role that this one may act as
+	mayDelete   bool
+}
+
+type column struct {
+	number          int16
+	name            string
+	typeOID         uint32
+	typeName        string
+	notNull         bool
+	defaultText     string
+	identity        string
+	mayRead, mayPut bool
+}
+
+type index struct {
+	oid         uint32
+	name        pgname.Table
+	method      string
+	first       int16 // number of its first column, 0: an expression
+	keys        int
+	unique      bool
+	constraint  bool // belongs to a primary key or unique constraint
+	predicate   string
+	valid       bool
+	beingBuilt  int32 // the backend that builds an index on this table now, 0: none
+	definedText string
+}
+
+type sideTable struct {
+	name    string
+	missing []string // privileges
+}
+
+type registration struct {
+	id, lockClass    int32
+	created          bool
+	lanes, nextLanes int
+	generation       int64
+}
+
+// sideMark is the comment on schemas that migrate made, and may drop when they are empty.
+const sideMark = "made by posthaste migrate"
+
+// sideRights lists what a relay needs on each side table.
+var sideRights = map[string][]string{
+	"schema_version": {"SELECT"},
+	"outbox":         {"SELECT"},
+	"member":         {"SELECT", "INSERT", "UPDATE", "DELETE"},
+	"lane":           {"SELECT", "UPDATE"},
+}
+
+func sideTables() []string { return []string{"schema_version", "outbox", "member", "lane"} }
+
+// look reads the catalog. It asks for rights before it reads anything that needs them, so a missing right is a fact
+// and not an error, and it names every object by its schema.
+func look(ctx context.Context, db reader, names Names) (*catalog, error) {
+	c := &catalog{names: names}
+	for _, read := range []func(context.Context, reader) error{
+		c.readSession, c.readTable, c.readColumns, c.readIndexes, c.readSide, c.readRegistration,
+	} {
+		if err := read(ctx, db); err != nil {
+			return nil, fmt.Errorf("inspect outbox %s: %w", names.Table, err)
+		}
+	}
+	return c, nil
+}
+
+const sessionSQL = `
+select current_database(), current_user, current_setting('server_version_num')::int, pg_is_in_recovery(),
+       current_setting('transaction_read_only')::bool, has_database_privilege(current_database(), 'create')`
+
+const schemaSQL = `
+select n.nspname, has_schema_privilege(n.oid, 'usage'), has_schema_privilege(n.oid, 'create'),
+       coalesce(obj_description(n.oid, 'pg_namespace') = $3, false)
+from pg_namespace n where n.nspname in ($1, $2)`
+
+func (c *catalog) readSession(ctx context.Context, db reader) error {
+	err := db.QueryRow(ctx, sessionSQL).
+		Scan(&c.database, &c.role, &c.serverVersion, &c.standby, &c.readOnly, &c.mayCreate)
+	if err != nil {
+		return err
+	}
+	rows, err := db.Query(ctx, schemaSQL, c.names.Table.Schema, c.names.Schema, sideMark)
+	if err != nil {
+		return err
+	}
+	var name string
+	s := schemaFacts{exists: true}
+	_, err = pgx.ForEachRow(rows, []any{&name, &s.mayUse, &s.mayCreate, &s.ours}, func() error {
+		if name == c.names.Table.Schema {
+			c.tableSchema = s
+		}
+		if name == c.names.Schema {
+			c.sideSchema = s
+		}
+		return nil
+	})
+	return err
+}
+
+const tableSQL = `
+select c.oid, c.relkind::text, row_security_active(c.oid), pg_has_role(c.relowner, 'usage'),
+       has_table_privilege(c.oid, 'delete')
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname = $1 and c.relname = $2`
+
+func (c *catalog) readTable(ctx context.Context, db reader) error {
+	var t tableFacts
+	err := db.QueryRow(ctx, tableSQL, c.names.Table.Schema, c.names.Table.Name).
+		Scan(&t.oid, &t.kind, &t.rowSecurity, &t.owned, &t.mayDelete)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	c.table = &t
+	return err
+}
+
+const columnsSQL = `
+select a.attnum, a.attname, a.atttypid, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+       coalesce(pg_get_expr(d.adbin, d.adrelid), ''), a.attidentity::text,
+       has_column_privilege(a.attrelid, a.attnum, 'select'), has_column_privilege(a.attrelid, a.attnum, 'update')
+from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped`
+
+func (c *catalog) readColumns(ctx context.Context, db reader) error {
+	if c.table == nil {
+		return nil
+	}
+	rows, err := db.Query(ctx, columnsSQL, c.table.oid)
+	if err != nil {
+		return err
+	}
+	var col column
+	_, err = pgx.ForEachRow(rows, []any{&col.number, &col.name, &col.typeOID, &col.typeName, &col.notNull,
+		&col.defaultText, &col.identity, &col.mayRead, &col.mayPut}, func() error {
+		c.columns = append(c.columns, col)
+		return nil
+	})
+	return err
+}
+
+// A concurrent build holds ShareUpdateExclusiveLock on the table from its start to its end. pg_locks and the pid of
+// pg_stat_progress_create_index are shown to every role, the rest of the latter is not.
+const indexesSQL = `
+select i.indexrelid, n.nspname, c.relname, am.amname, i.indkey[0], i.indnkeyatts, i.indisunique,
+       exists (select from pg_constraint k where k.conindid = i.indexrelid and k.conrelid = i.indrelid),
+       coalesce(pg_get_expr(i.indpred, i.indrelid), ''), i.indisvalid and i.indisready and i.indislive,
+       coalesce((select p.pid from pg_stat_progress_create_index p join pg_locks l on l.pid = p.pid
+                 where l.locktype = 'relation' and l.relation = i.indrelid and l.granted
+                   and l.database = (select oid from pg_database where datname = current_database()) limit 1), 0),
+       pg_get_indexdef(i.indexrelid)
+from pg_index i
+join pg_class c on c.oid = i.indexrelid
+join pg_namespace n on n.oid = c.relnamespace
+join pg_am am on am.oid = c.relam
+where i.indrelid = $1 order by c.relname`
+
+const takenSQL = `
+select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname = $1 and starts_with(c.relname::text, $2)`
+
+func (c *catalog) readIndexes(ctx context.Context, db reader) error {
+	if c.table != nil {
+		if err := c.readTableIndexes(ctx, db); err != nil || c.hasIndex() {
+			return err
+		}
+	}
+	rows, err := db.Query(ctx, takenSQL, c.names.Table.Schema, c.indexBase())
+	if err != nil {
+		return err
+	}
+	c.taken, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	return err
+}
+
+func (c *catalog) readTableIndexes(ctx context.Context, db reader) error {
+	rows, err := db.Query(ctx, indexesSQL, c.table.oid)
+	if err != nil {
+		return err
+	}
+	var x index
+	_, err = pgx.ForEachRow(rows, []any{&x.oid, &x.name.Schema, &x.name.Name, &x.method, &x.first, &x.keys, &x.unique,
+		&x.constraint, &x.predicate, &x.valid, &x.beingBuilt, &x.definedText}, func() error {
+		c.indexes = append(c.indexes, x)
+		return nil
+	})
+	return err
+}
+
+const sideSQL = `
+select c.relname, p.privilege, has_table_privilege(c.oid, p.privilege)
+from pg_class c join pg_namespace n on n.oid = c.relnamespace,
+     unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) p (privilege)
+where n.nspname = $1 and c.relname in ('schema_version', 'outbox', 'member', 'lane')
+order by c.relname, p.privilege`
+
+func (c *catalog) readSide(ctx context.Context, db reader) error {
+	rows, err := db.Query(ctx, sideSQL, c.names.Schema)
+	if err != nil {
+		return err
+	}
+	var name, privilege string
+	var granted bool
+	_, err = pgx.ForEachRow(rows, []any{&name, &privilege, &granted}, func() error {
+		if n := len(c.side); n == 0 || c.side[n-1].name != name {
+			c.side = append(c.side, sideTable{name: name})
+		}
+		if !granted && slices.Contains(sideRights[name], privilege) {
+			t := &c.side[len(c.side)-1]
+			t.missing = append(t.missing, privilege)
+		}
+		return nil
+	})
+	return err
+}
+
+// sideReadable tells whether a side table stands and may be read by this role.
+func (c *catalog) sideReadable(name string) bool {
+	return c.sideSchema.mayUse && slices.ContainsFunc(c.side, func(t sideTable) bool {
+		return t.name == name && !slices.Contains(t.missing, "SELECT")
+	})
+}
+
+const (
+	versionSQL  = `select coalesce(max(version), 0) from {{schema}}.schema_version`
+	registerSQL = `
+select id, lock_class, created, lanes, coalesce(next_lanes, 0), generation from {{schema}}.outbox where name = $1`
+)
+
+func (c *catalog) readRegistration(ctx context.Context, db reader) error {
+	if !c.sideReadable("schema_version") {
+		return nil
+	}
+	if err := db.QueryRow(ctx, c.names.sql(versionSQL)).Scan(&c.version); err != nil {
+		return err
+	}
+	// A newer version may have changed the table beyond what this query knows.
+	if c.version > SchemaVersion || !c.sideReadable("outbox") {
+		return nil
+	}
+	var r registration
+	err := db.QueryRow(ctx, c.names.sql(registerSQL), c.names.Table.String()).
+		Scan(&r.id, &r.lockClass, &r.created, &r.lanes, &r.nextLanes, &r.generation)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	c.register = &r
+	return err
+}

@@ -1,0 +1,227 @@
+package postgres
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"posthaste.dev/posthaste/internal/pgname"
+)
+
+// seedColumns are the columns that every outbox table has. All but the last are not null: a relay that met a null
+// could neither send the event nor pass it.
+var seedColumns = []struct {
+	name, typeName string
+	types          []uint32
+}{
+	{"id", "bigint", []uint32{pgtype.Int8OID}},
+	{"event_id", "uuid", []uint32{pgtype.UUIDOID}},
+	{"aggregate_type", "text", textTypes},
+	{"aggregate_id", "text", textTypes},
+	{"event_type", "text", textTypes},
+	{"payload", "jsonb", []uint32{pgtype.JSONBOID}},
+	{"topic", "text", textTypes},
+	{"partition_key", "text", textTypes},
+	{"created_at", "timestamptz", []uint32{pgtype.TimestamptzOID}},
+	{"published_at", "timestamptz", []uint32{pgtype.TimestamptzOID}},
+}
+
+var textTypes = []uint32{pgtype.TextOID, pgtype.VarcharOID}
+
+func (c *catalog) column(name string) (column, bool) {
+	i := slices.IndexFunc(c.columns, func(col column) bool { return col.name == name })
+	if i < 0 {
+		return column{}, false
+	}
+	return c.columns[i], true
+}
+
+// outbox returns the facts that a look holds by itself.
+func (c *catalog) outbox() *Outbox {
+	o := &Outbox{Names: c.names, Version: c.version}
+	o.Server.Version, o.Server.Database, o.Server.Role = c.serverVersion, c.database, c.role
+	if r := c.register; r != nil {
+		o.ID, o.LockClass, o.Created = r.id, r.lockClass, r.created
+		o.Lanes, o.NextLanes, o.Generation = r.lanes, r.nextLanes, r.generation
+	}
+	o.Partitioned = c.table != nil && c.table.kind == "p"
+	if col, ok := c.column("headers"); ok {
+		o.HasHeaders = col.typeOID == pgtype.JSONBOID
+		if !o.HasHeaders {
+			o.Warnings = append(o.Warnings, Problem{ErrColumn,
+				fmt.Sprintf("column headers is %s, so it is taken for one of your own and no headers are read from it", col.typeName),
+				"give it another name if events need headers"})
+		}
+	}
+	return o
+}
+
+// judge returns a *SchemaError with everything that keeps a relay from working, or nil.
+func (c *catalog) judge(rights []Right) error {
+	if len(rights) == 0 {
+		rights = []Right{RightUpdate}
+	}
+	problems := slices.Concat(c.judgeServer(), c.judgeTable(rights), c.judgeSide())
+	if len(problems) == 0 {
+		return nil
+	}
+	return &SchemaError{Outbox: c.names.Table.String(), Problems: problems}
+}
+
+func (c *catalog) judgeServer() []Problem {
+	switch {
+	case c.standby:
+		return []Problem{{ErrReadOnly, "the server is a standby, which can't be written to",
+			"connect to the primary (target_session_attrs=read-write picks it from several hosts)"}}
+	case c.readOnly:
+		return []Problem{{ErrReadOnly, fmt.Sprintf("transactions of role %s are read-only here", c.role),
+			"set default_transaction_read_only to off for the role or the database"}}
+	}
+	return nil
+}
+
+func (c *catalog) judgeTable(rights []Right) []Problem {
+	if c.table == nil {
+		return []Problem{{ErrNoTable, fmt.Sprintf("table %s is missing in database %s", c.names.Table, c.database),
+			"run: " + c.names.command("migrate up") + ", or name another by POSTHASTE_TABLE"}}
+	}
+	if c.table.kind != "r" && c.table.kind != "p" {
+		return []Problem{{ErrNoTable, fmt.Sprintf("%s is no table", c.names.Table), "name the table by POSTHASTE_TABLE"}}
+	}
+	problems := c.judgeColumns()
+	if !c.hasIndex() {
+		problems = append(problems, Problem{ErrIndex,
+			fmt.Sprintf("no valid index on (id) where published_at is null on %s%s, so every poll would read the whole table",
+				c.names.Table, c.nearMisses()),
+			"run: " + c.names.command("migrate up")})
+	}
+	if c.table.rowSecurity {
+		problems = append(problems, Problem{ErrRowSecurity,
+			fmt.Sprintf("row-level security on %s applies to role %s and would hide events", c.names.Table, c.role),
+			fmt.Sprintf("run: alter role %s bypassrls, or: alter table %s disable row level security",
+				pgname.Quote(c.role), c.names.Table)})
+	}
+	return append(problems, c.judgeTableRights(rights)...)
+}
+
+func (c *catalog) judgeColumns() []Problem {
+	var problems []Problem
+	add := func(fix, cause string, args ...any) {
+		problems = append(problems, Problem{ErrColumn, fmt.Sprintf("%s: ", c.names.Table) + fmt.Sprintf(cause, args...), fix})
+	}
+	alter := fmt.Sprintf("run: alter table %s alter column ", c.names.Table)
+	for _, want := range seedColumns {
+		col, ok := c.column(want.name)
+		nullable := want.name == "published_at"
+		switch {
+		case !ok:
+			add("add it, or name another table by POSTHASTE_TABLE", "column %s (%s) is missing", want.name, want.typeName)
+		case !slices.Contains(want.types, col.typeOID):
+			add("change its type (this rewrites the table), or name another table by POSTHASTE_TABLE",
+				"column %s is %s, want %s", want.name, col.typeName, want.typeName)
+		case nullable && col.notNull:
+			add(alter+want.name+" drop not null", "column %s may not be null, so every event counts as published", want.name)
+		case nullable && col.defaultText != "":
+			add(alter+want.name+" drop default", "column %s has a default, so new events count as published", want.name)
+		case !nullable && !col.notNull:
+			add(alter+want.name+" set not null", "column %s may be null, and such an event can't be sent", want.name)
+		}
+	}
+	return problems
+}
+
+// isOurs tells whether an index is the one that polls need, valid or not. More columns behind the first do no harm.
+func (c *catalog) isOurs(x index) bool {
+	id, ok := c.column("id")
+	return ok && x.method == "btree" && x.first == id.number && x.predicate == "(published_at IS NULL)"
+}
+
+func (c *catalog) hasIndex() bool {
+	return slices.ContainsFunc(c.indexes, func(x index) bool { return c.isOurs(x) && x.valid })
+}
+
+// nearMisses names the indexes that somebody could take for the one that is missing.
+func (c *catalog) nearMisses() string {
+	var found []string
+	for _, x := range c.indexes {
+		switch {
+		case c.isOurs(x) && x.beingBuilt != 0:
+			found = append(found, fmt.Sprintf("%s is being built by process %d", x.name, x.beingBuilt))
+		case c.isOurs(x):
+			found = append(found, fmt.Sprintf("%s is invalid: its building was interrupted", x.name))
+		case strings.Contains(x.predicate, "published_at") || x.name.Name == c.indexBase():
+			found = append(found, fmt.Sprintf("%s is another: %s", x.name, x.definedText))
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(found, "; ") + ")"
+}
+
+// judgeTableRights asks for the columns and not for the table, since grants may be as narrow as that.
+func (c *catalog) judgeTableRights(rights []Right) []Problem {
+	role := pgname.Quote(c.role)
+	var problems []Problem
+	if !c.tableSchema.mayUse {
+		problems = append(problems, Problem{ErrRights,
+			fmt.Sprintf("role %s may not use schema %s", c.role, c.names.Table.Schema),
+			fmt.Sprintf("run: grant usage on schema %s to %s", pgname.Quote(c.names.Table.Schema), role)})
+	}
+	var missing []string
+	for _, want := range seedColumns {
+		if col, ok := c.column(want.name); ok && !col.mayRead {
+			missing = append(missing, "select")
+			break
+		}
+	}
+	if col, ok := c.column("published_at"); ok && slices.Contains(rights, RightUpdate) && !col.mayPut {
+		missing = append(missing, "update")
+	}
+	if slices.Contains(rights, RightDelete) && !c.table.mayDelete {
+		missing = append(missing, "delete")
+	}
+	if len(missing) > 0 {
+		list := strings.Join(missing, ", ")
+		problems = append(problems, Problem{ErrRights, fmt.Sprintf("role %s lacks %s on %s", c.role, list, c.names.Table),
+			fmt.Sprintf("run: grant %s on %s to %s", list, c.names.Table, role)})
+	}
+	return problems
+}
+
+func (c *catalog) judgeSide() []Problem {
+	up := "run: " + c.names.command("migrate up")
+	schema, role := pgname.Quote(c.names.Schema), pgname.Quote(c.role)
+	switch {
+	case len(c.side) == 0:
+		return []Problem{{ErrNoSideSchema, fmt.Sprintf("the side tables are missing in schema %s", schema), up}}
+	case !c.sideSchema.mayUse:
+		return []Problem{{ErrRights, fmt.Sprintf("role %s may not use schema %s", c.role, c.names.Schema),
+			fmt.Sprintf("run: grant usage on schema %s to %s", schema, role)}}
+	case c.version > SchemaVersion:
+		return []Problem{{ErrSchemaNewer, fmt.Sprintf("the side tables in schema %s have version %d, this program knows up to %d",
+			schema, c.version, SchemaVersion), "run a newer posthaste"}}
+	case c.sideReadable("schema_version") && c.version < MinSchemaVersion:
+		return []Problem{{ErrSchemaOlder, fmt.Sprintf("the side tables in schema %s have version %d, this program needs %d or later",
+			schema, c.version, MinSchemaVersion), up}}
+	}
+	var problems []Problem
+	for _, t := range c.side {
+		if len(t.missing) > 0 {
+			list, on := strings.ToLower(strings.Join(t.missing, ", ")), schema+"."+pgname.Quote(t.name)
+			problems = append(problems, Problem{ErrRights, fmt.Sprintf("role %s lacks %s on %s", c.role, list, on),
+				fmt.Sprintf("run: grant %s on %s to %s", list, on, role)})
+		}
+	}
+	if len(c.side) < len(sideTables()) {
+		problems = append(problems, Problem{ErrNoSideSchema, fmt.Sprintf("schema %s holds only %d of the %d side tables",
+			schema, len(c.side), len(sideTables())), up})
+	}
+	if c.register == nil && c.sideReadable("outbox") && c.version > 0 {
+		problems = append(problems, Problem{ErrNotRegistered,
+			fmt.Sprintf("%s is not registered in schema %s", c.names.Table, schema), up})
+	}
+	return problems
+}

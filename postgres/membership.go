@@ -1,0 +1,216 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste.dev/posthaste/relay"
+)
+
+// membership is one row of the member table, and the connection whose advisory lock proves that its process lives.
+type membership struct {
+	conn   *pgx.Conn
+	outbox *Outbox
+	id     int32
+	pooled bool
+	sql    memberSQL
+}
+
+// memberSQL holds the statements with their names filled in.
+type memberSQL struct{ beat, peers, lanes, evict, lock, take, release, leave, resize string }
+
+// Join puts a row into the member table. The advisory lock is taken before the row can be seen, so a member that others
+// see without its lock is one whose connection has ended. Ids are never used again.
+//
+// Behind a pooler the lock proves nothing, since its connections to the server are not the clients': the server's pid
+// is then another than the one that the pooler gave at connect, and such a member is known by its lease alone.
+func (s *Store) Join(ctx context.Context) (relay.Membership, error) {
+	conn, outbox, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := &membership{conn: conn, outbox: outbox}
+	if err := m.join(ctx, s.cfg); err != nil {
+		closeNow(conn)
+		return nil, fmt.Errorf("join the relays of outbox %s: %w", outbox.Names.Table, err)
+	}
+	n := outbox.Names
+	m.sql = memberSQL{n.sql(beatSQL), n.sql(peersSQL), n.sql(lanesSQL), n.sql(evictSQL), n.sql(outboxLockSQL), n.sql(takeSQL),
+		n.sql(releaseSQL), n.sql(leaveSQL), n.sql(resizeSQL)}
+	return m, nil
+}
+
+const (
+	joinSQL = `
+insert into {{schema}}.member (outbox, name, version, session) values ($1, $2, $3, $4) returning id`
+
+	memberLockSQL = `select pg_try_advisory_lock($1, $2)`
+)
+
+func (m *membership) join(ctx context.Context, cfg Config) error {
+	tx, err := m.conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(ctx) }()
+	var pid uint32
+	if err := tx.QueryRow(ctx, `select pg_backend_pid()`).Scan(&pid); err != nil {
+		return err
+	}
+	m.pooled = pid != m.conn.PgConn().PID()
+	err = tx.QueryRow(ctx, m.outbox.Names.sql(joinSQL), m.outbox.ID, cfg.Member, cfg.Version, !m.pooled).Scan(&m.id)
+	if err != nil {
+		return err
+	}
+	if !m.pooled {
+		var locked bool
+		if err := tx.QueryRow(ctx, memberLockSQL, m.outbox.LockClass, m.id).Scan(&locked); err != nil {
+			return err
+		}
+		if !locked {
+			return errors.New("somebody else holds the advisory lock of a new member; do two outboxes share a lock class?")
+		}
+	}
+	return tx.Commit(ctx)
+}
+
+func (m *membership) ID() int { return int(m.id) }
+
+func (m *membership) Close() { closeNow(m.conn) }
+
+const (
+	beatSQL = `
+update {{schema}}.member set beat = beat + 1, beat_at = clock_timestamp() where id = $1 returning clock_timestamp()`
+
+	// peersSQL tries the lock of every other member; the tries end with the transaction. Who can be locked is gone.
+	peersSQL = `
+select id, beat, case when session and id <> $3 and $4 then pg_try_advisory_xact_lock($2, id) else false end
+from {{schema}}.member where outbox = $1 order by id`
+
+	lanesSQL = `
+select o.generation, coalesce(o.next_lanes, 0),
+       array(select coalesce(l.owner, 0) from {{schema}}.lane l where l.outbox = o.id order by l.lane),
+       array(select l.epoch from {{schema}}.lane l where l.outbox = o.id order by l.lane)
+from {{schema}}.outbox o where o.id = $1`
+)
+
+// Beat is one pipeline, and so one transaction.
+func (m *membership) Beat(ctx context.Context) (relay.View, error) {
+	v := relay.View{Pooled: m.pooled}
+	evicted := false
+	var owners []int
+	var epochs []int64
+	batch := &pgx.Batch{}
+	batch.Queue(m.sql.beat, m.id).QueryRow(func(row pgx.Row) error {
+		err := row.Scan(&v.Now)
+		evicted = errors.Is(err, pgx.ErrNoRows)
+		if evicted {
+			return nil
+		}
+		return err
+	})
+	batch.Queue(m.sql.peers, m.outbox.ID, m.outbox.LockClass, m.id, !m.pooled).Query(func(rows pgx.Rows) (err error) {
+		v.Peers, err = pgx.CollectRows(rows, pgx.RowToStructByPos[relay.Peer])
+		return err
+	})
+	batch.Queue(m.sql.lanes, m.outbox.ID).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&v.Generation, &v.NextLanes, &owners, &epochs)
+	})
+	if m.outbox.SequenceTrusted {
+		batch.Queue(lastValueSQL + m.outbox.Sequence).QueryRow(func(row pgx.Row) error { return row.Scan(&v.Last) })
+	}
+	if err := m.conn.SendBatch(ctx, batch).Close(); err != nil {
+		return v, fmt.Errorf("beat as member %d: %w", m.id, err)
+	}
+	if evicted {
+		return v, relay.ErrEvicted
+	}
+	for i, owner := range owners {
+		v.Lanes = append(v.Lanes, relay.Lane{Owner: owner, Epoch: epochs[i]})
+	}
+	return v, nil
+}
+
+const (
+	// evictSQL deletes members whose beat has not moved since it was seen, and frees their lanes and those of nobody.
+	evictSQL = `
+with gone as (
+    delete from {{schema}}.member m using unnest($2::int[], $3::bigint[]) d (id, beat)
+    where m.outbox = $1 and m.id = d.id and m.beat = d.beat
+    returning m.id)
+update {{schema}}.lane l set owner = null, epoch = epoch + 1
+where l.outbox = $1 and l.owner is not null
+  and (l.owner in (select id from gone) or not exists (select from {{schema}}.member m where m.id = l.owner))`
+
+	// outboxLockSQL keeps the number of lanes as it is until the transaction ends.
+	outboxLockSQL = `select from {{schema}}.outbox where id = $1 for share`
+
+	takeSQL = `
+update {{schema}}.lane set owner = $2, epoch = epoch + 1
+where outbox = $1
+  and lane in (select lane from {{schema}}.lane where outbox = $1 and owner is null order by lane limit $3 for update skip locked)
+  and exists (select from {{schema}}.member where id = $2)
+  and exists (select from {{schema}}.outbox where id = $1 and next_lanes is null)
+returning lane`
+
+	releaseSQL = `
+update {{schema}}.lane set owner = null, epoch = epoch + 1 where outbox = $1 and owner = $2 and lane = any($3)`
+
+	leaveSQL = `
+with me as (delete from {{schema}}.member where id = $2)
+update {{schema}}.lane set owner = null, epoch = epoch + 1 where outbox = $1 and owner = $2`
+)
+
+// Act evicts and takes in one transaction.
+func (m *membership) Act(ctx context.Context, dead []relay.Peer, take int) ([]int, error) {
+	ids, beats := make([]int32, len(dead)), make([]int64, len(dead))
+	for i, p := range dead {
+		ids[i], beats[i] = int32(p.ID), p.Beat
+	}
+	var lanes []int
+	batch := &pgx.Batch{}
+	batch.Queue(m.sql.lock, m.outbox.ID)
+	batch.Queue(m.sql.evict, m.outbox.ID, ids, beats)
+	if take > 0 {
+		batch.Queue(m.sql.take, m.outbox.ID, m.id, take).Query(func(rows pgx.Rows) (err error) {
+			lanes, err = pgx.CollectRows(rows, pgx.RowTo[int])
+			return err
+		})
+	}
+	if err := m.conn.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("take lanes: %w", err)
+	}
+	return lanes, nil
+}
+
+// Release sets lanes free.
+func (m *membership) Release(ctx context.Context, lanes []int) error {
+	if _, err := m.conn.Exec(ctx, m.sql.release, m.outbox.ID, m.id, lanes); err != nil {
+		return fmt.Errorf("release lanes: %w", err)
+	}
+	return nil
+}
+
+// Leave sets all lanes free and takes the row away.
+func (m *membership) Leave(ctx context.Context) error {
+	if _, err := m.conn.Exec(ctx, m.sql.leave, m.outbox.ID, m.id); err != nil {
+		return fmt.Errorf("leave the relays of the outbox: %w", err)
+	}
+	return nil
+}
+
+// Wait listens on the connection, so that its end is known at once.
+func (m *membership) Wait(ctx context.Context) error {
+	for {
+		_, err := m.conn.WaitForNotification(ctx)
+		if ctx.Err() != nil && !m.conn.IsClosed() {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("the connection of member %d broke: %w", m.id, err)
+		}
+	}
+}

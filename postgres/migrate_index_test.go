@@ -1,0 +1,204 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste.dev/posthaste/postgres"
+)
+
+// adopted returns a database with the seed's table, some rows and no usable partial index.
+func adopted(t *testing.T, url, rows string) (*database, postgres.Names) {
+	d := newDatabase(t, url)
+	exec(t, d.admin, seedTable("outbox_event", "ix_outbox_event_unpublished"), "drop index ix_outbox_event_unpublished")
+	if rows != "0" {
+		exec(t, d.admin, insertEvents("outbox_event", rows))
+	}
+	return d, names(t, "outbox_event", "posthaste")
+}
+
+// interrupt builds an index concurrently and has it fail at the end, which leaves an invalid one, as a statement_timeout
+// or a lost connection does: another transaction's snapshot holds the build up until it is cancelled.
+func interrupt(t *testing.T, d *database, build string) {
+	t.Helper()
+	snapshot := connect(t, d.config)
+	exec(t, snapshot, "begin isolation level repeatable read", "select count(*) from outbox_event")
+	builder := connect(t, d.config)
+	exec(t, builder, "set statement_timeout = '300ms'")
+	if _, err := builder.Exec(context.Background(), build); err == nil {
+		t.Fatalf("%s was not interrupted", build)
+	}
+	exec(t, snapshot, "rollback")
+}
+
+const build = "create index concurrently ix_outbox_event_unpublished on outbox_event (id) where published_at is null"
+
+const pollPlan = "explain (format json) select id from outbox_event where published_at is null and id > 0 order by id limit 50"
+
+// Interrupted builds: BerriAI/litellm PR#39384, sbdchd/squawk#1230, riverqueue/river#1301.
+func TestMigrateRebuildsInterruptedIndex(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		d, n := adopted(t, url, "50000")
+		up(t, d.admin, n, postgres.MigrateOptions{})
+		exec(t, d.admin, "drop index ix_outbox_event_unpublished")
+		interrupt(t, d, build)
+		interrupt(t, d, strings.Replace(build, "unpublished", "unpublished_ccnew", 1))
+
+		err := postgres.Check(t.Context(), d.admin, n)
+		if !errors.Is(err, postgres.ErrIndex) || !strings.Contains(err.Error(), "interrupted") {
+			t.Errorf("Check before: %v", err)
+		}
+		// The role's own timeout must not interrupt this build too.
+		conn := connect(t, d.config)
+		exec(t, conn, "set statement_timeout = '50ms'", "set lock_timeout = '49ms'")
+		m := up(t, conn, n, postgres.MigrateOptions{})
+		if len(m.Steps) != 3 {
+			t.Errorf("steps: %v", m.Steps)
+		}
+		must(t, postgres.Check(t.Context(), d.admin, n))
+		if got := query(t, d.admin, "select count(*) from pg_index where indrelid = 'outbox_event'::regclass and not indisvalid"); got != "0" {
+			t.Errorf("%s invalid indexes left", got)
+		}
+		if plan := query(t, d.admin, "select count(*) from pg_class where relname = 'ix_outbox_event_unpublished'"); plan != "1" {
+			t.Errorf("the usual name is not used again")
+		}
+		var plan string
+		must(t, d.admin.QueryRow(t.Context(), pollPlan).Scan(&plan))
+		if !strings.Contains(plan, "ix_outbox_event_unpublished") {
+			t.Errorf("poll doesn't use the index: %s", plan)
+		}
+		if s, l := query(t, conn, "current_setting('statement_timeout')"), query(t, conn, "current_setting('lock_timeout')"); s != "50ms" || l != "49ms" {
+			t.Errorf("timeouts not restored: %s, %s", s, l)
+		}
+		if held := query(t, d.admin, "select count(*) from pg_locks where locktype = 'advisory' and pid = $1", conn.PgConn().PID()); held != "0" {
+			t.Errorf("%s advisory locks kept", held)
+		}
+	})
+}
+
+func TestMigrateJudgesIndexesByWhatTheyAre(t *testing.T) {
+	cases := map[string]struct {
+		indexes []string
+		built   string // the index that migrate builds, "" for none
+		note    string
+	}{
+		"none": {nil, "ix_outbox_event_unpublished", ""},
+		"right name, wrong predicate": {
+			[]string{"create index ix_outbox_event_unpublished on outbox_event (id) where published_at is not null"},
+			"ix_outbox_event_unpublished_2", "another one"},
+		"right name, whole table": {
+			[]string{"create index ix_outbox_event_unpublished on outbox_event (id)"},
+			"ix_outbox_event_unpublished_2", "another one"},
+		"wrong column": {[]string{"create index other on outbox_event (created_at) where published_at is null"}, "ix_outbox_event_unpublished", ""},
+		"stronger":     {[]string{"create index other on outbox_event (id) where published_at is null and topic = 't'"}, "ix_outbox_event_unpublished", ""},
+		"hash":         {[]string{"create index other on outbox_event using hash (id) where published_at is null"}, "ix_outbox_event_unpublished", ""},
+		"another name": {[]string{`create index "Mine" on outbox_event (id) where (published_at) is null`}, "", ""},
+		"more columns": {[]string{"create index mine on outbox_event (id, topic) where published_at is null"}, "", ""},
+		"names taken": {
+			[]string{"create table ix_outbox_event_unpublished ()", "create sequence ix_outbox_event_unpublished_2"},
+			"ix_outbox_event_unpublished_3", ""},
+	}
+	eachMajor(t, func(t *testing.T, url string) {
+		d := newDatabase(t, url)
+		n := names(t, "outbox_event", "posthaste")
+		for name, test := range cases {
+			t.Run(name, func(t *testing.T) {
+				d.empty(t)
+				exec(t, d.admin, seedTable("outbox_event", "dropped"), "drop index dropped")
+				exec(t, d.admin, test.indexes...)
+				m := up(t, d.admin, n, postgres.MigrateOptions{})
+				last := m.Steps[len(m.Steps)-1]
+				if built := strings.Contains(last.SQL, `concurrently "`+test.built+`"`); built != (test.built != "") {
+					t.Errorf("last step: %s", last.SQL)
+				}
+				if notes := strings.Join(m.Notes, "\n"); !strings.Contains(notes, test.note) || (test.note == "") != (notes == "") {
+					t.Errorf("notes: %s", notes)
+				}
+				must(t, postgres.Check(t.Context(), d.admin, n))
+				if again := up(t, d.admin, n, postgres.MigrateOptions{}); len(again.Steps) > 0 {
+					t.Errorf("second run: %v", again.Steps)
+				}
+			})
+		}
+	})
+}
+
+func TestMigrateLeavesARunningBuildAlone(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		d, n := adopted(t, url, "10")
+		up(t, d.admin, n, postgres.MigrateOptions{})
+		exec(t, d.admin, "drop index ix_outbox_event_unpublished")
+		snapshot := connect(t, d.config)
+		exec(t, snapshot, "begin isolation level repeatable read", "select count(*) from outbox_event")
+		builder := connect(t, d.config)
+		done := make(chan error, 1)
+		go func() {
+			_, err := builder.Exec(context.Background(), build)
+			done <- err
+		}()
+		waitFor(t, d.admin, "exists (select from pg_index where indrelid = 'outbox_event'::regclass and not indisvalid and indisready)")
+
+		_, conn := d.role()
+		exec(t, d.admin, "grant usage on schema posthaste to public", "grant select, insert, update, delete on all tables in schema posthaste to public")
+		_, err := postgres.Migrate(t.Context(), conn, n, postgres.MigrateOptions{})
+		if !errors.Is(err, postgres.ErrBusy) {
+			t.Errorf("while another builds, as a role without rights to see it: %v", err)
+		}
+		exec(t, snapshot, "rollback")
+		must(t, <-done)
+		if m := up(t, d.admin, n, postgres.MigrateOptions{}); len(m.Steps) > 0 {
+			t.Errorf("after the build: %v", m.Steps)
+		}
+	})
+}
+
+// waitFor polls the server until a condition holds there.
+func waitFor(t testing.TB, conn *pgx.Conn, condition string) {
+	t.Helper()
+	exec(t, conn, "do $$ begin for i in 1..1000 loop if "+condition+
+		" then return; end if; perform pg_sleep(0.01), pg_stat_clear_snapshot(); end loop; raise 'never: %', $c$"+condition+"$c$; end $$")
+}
+
+// Writers go on while the index is built, and eight migrations at once build it once.
+func TestMigrateAdoptsUnderLoad(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		d, n := adopted(t, url, "200000")
+		ctx, stop := context.WithCancel(t.Context())
+		written := make(chan error, 1)
+		writer := connect(t, d.config)
+		exec(t, writer, "set statement_timeout = '2s'")
+		go func() {
+			for ctx.Err() == nil {
+				if _, err := writer.Exec(context.Background(), insertEvents("outbox_event", "1")); err != nil {
+					written <- err
+					return
+				}
+			}
+			written <- nil
+		}()
+		errs := make([]error, 8)
+		var runs sync.WaitGroup
+		for i := range errs {
+			conn := connect(t, d.config)
+			runs.Go(func() { _, errs[i] = postgres.Migrate(t.Context(), conn, n, postgres.MigrateOptions{Headers: true}) })
+		}
+		runs.Wait()
+		stop()
+		if err := <-written; err != nil {
+			t.Errorf("a writer failed: %v", err)
+		}
+		must(t, errors.Join(errs...))
+		o, err := postgres.Inspect(t.Context(), d.admin, n)
+		if must(t, err); o.Created || !o.HasHeaders {
+			t.Errorf("%+v", o)
+		}
+		if got := query(t, d.admin, "select count(*) from pg_index where indrelid = 'outbox_event'::regclass"); got != "3" {
+			t.Errorf("%s indexes", got)
+		}
+	})
+}

@@ -1,0 +1,207 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"posthaste.dev/posthaste/relay"
+)
+
+// readSQL reads unpublished events in id order. Plan: one walk over the partial index from the lowest id wanted, and
+// filters on the rows it meets. The filters are written so that the walk's order survives: NOT IN over an uncorrelated
+// subselect is a hashed subplan, where a join would let the planner sort the whole backlog before it counts to the
+// limit.
+const readSQL = `
+select id, event_id, aggregate_type, aggregate_id, event_type, topic, partition_key, payload::text, created_at,
+       hashtext(partition_key) & $3, {{headers}}
+from {{table}}
+where published_at is null and id > $1 and id <= $2`
+
+// eventReader makes reads into SQL and rows into events.
+type eventReader struct {
+	base  string
+	names map[string]string // texts that many events share
+}
+
+func newReader(outbox *Outbox) *eventReader {
+	headers := "null::text"
+	if outbox.HasHeaders {
+		headers = "headers::text"
+	}
+	return &eventReader{names: make(map[string]string), base: strings.Replace(outbox.Names.sql(readSQL), "{{headers}}", headers, 1)}
+}
+
+// statement returns a read's SQL and arguments. A filter that has nothing to leave out is left out itself, so that it
+// costs nothing; the texts are few and constant, so each is prepared once.
+func (r *eventReader) statement(q *relay.Read, claim bool) (string, []any) {
+	args := []any{q.Above, q.UpTo, int32(max(q.Lanes.Total(), 1) - 1)}
+	arg := func(v any) string {
+		args = append(args, v)
+		return "$" + strconv.Itoa(len(args))
+	}
+	sql := r.base
+	if !claim && !q.Lanes.All() {
+		sql += " and get_bit(" + arg(q.Lanes.Bits()) + ", hashtext(partition_key) & $3) = 1"
+	}
+	if len(q.Without) > 0 {
+		sql += " and id not in (select unnest(" + arg(q.Without) + "::bigint[]))"
+	}
+	if len(q.Topics) > 0 {
+		sql += " and topic not in (select unnest(" + arg(q.Topics) + "::text[]))"
+	}
+	if len(q.Keys) > 0 {
+		topics, keys := make([]string, len(q.Keys)), make([]string, len(q.Keys))
+		for i, k := range q.Keys {
+			topics[i], keys[i] = k.Topic, k.Key
+		}
+		sql += " and (topic, partition_key) not in (select * from unnest(" + arg(topics) + "::text[], " + arg(keys) + "::text[]))"
+	}
+	sql += " order by id limit " + arg(q.Limit)
+	if claim {
+		sql += " for update skip locked"
+	}
+	return sql, args
+}
+
+// queue puts the read into a pipeline; its rows will be in the result.
+func (r *eventReader) queue(batch *pgx.Batch, q *relay.Read, claim bool, result *relay.Result) {
+	sql, args := r.statement(q, claim)
+	batch.Queue(sql, args...).Query(func(rows pgx.Rows) error {
+		return r.collect(rows, q, result)
+	})
+}
+
+// collect keeps rows until their bytes pass the bound. The rest is read past without being kept: the connection
+// can't be told to stop.
+func (r *eventReader) collect(rows pgx.Rows, q *relay.Read, result *relay.Result) error {
+	kept, seen := 0, 0
+	for rows.Next() {
+		seen++
+		if kept > q.Bytes {
+			continue
+		}
+		e, err := r.event(rows)
+		if err != nil {
+			rows.Close()
+			return err
+		}
+		kept += e.Size()
+		result.Events = append(result.Events, e)
+	}
+	result.More = seen == q.Limit || len(result.Events) < seen
+	return rows.Err()
+}
+
+// The columns of readSQL, by position.
+const (
+	colID = iota
+	colEventID
+	colAggregateType
+	colAggregateID
+	colEventType
+	colTopic
+	colKey
+	colPayload
+	colCreatedAt
+	colLane
+	colHeaders
+)
+
+// event reads the current row. It reads the wire's bytes itself: Scan would cost more than all else in the relay.
+func (r *eventReader) event(rows pgx.Rows) (*relay.Event, error) {
+	raw, fields := rows.RawValues(), rows.FieldDescriptions()
+	text := fields[colID].Format == pgtype.TextFormatCode
+	id, err := readInt(raw[colID], text)
+	if err != nil {
+		return nil, fmt.Errorf("read outbox row: id: %w", err)
+	}
+	e := &relay.Event{
+		ID:            id,
+		AggregateType: r.shared(raw[colAggregateType]),
+		AggregateID:   string(raw[colAggregateID]),
+		EventType:     r.shared(raw[colEventType]),
+		Topic:         r.shared(raw[colTopic]),
+	}
+	e.Key = e.AggregateID
+	if string(raw[colKey]) != e.AggregateID {
+		e.Key = string(raw[colKey])
+	}
+	e.Payload = append([]byte(nil), raw[colPayload]...)
+	if raw[colHeaders] != nil {
+		e.Headers = append([]byte{}, raw[colHeaders]...)
+	}
+	lane, err := readInt(raw[colLane], fields[colLane].Format == pgtype.TextFormatCode)
+	if err == nil {
+		e.EventID, err = readUUID(raw[colEventID], fields[colEventID].Format == pgtype.TextFormatCode)
+	}
+	if err == nil {
+		e.CreatedAt, err = readTime(raw[colCreatedAt], fields[colCreatedAt].Format == pgtype.TextFormatCode)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read outbox row %d: %w", id, err)
+	}
+	e.Lane = int(lane)
+	return e, nil
+}
+
+// maxShared bounds the texts kept for sharing.
+const maxShared = 10_000
+
+// shared returns the text as one string for all its rows.
+func (r *eventReader) shared(raw []byte) string {
+	if s, ok := r.names[string(raw)]; ok {
+		return s
+	}
+	if len(r.names) >= maxShared {
+		clear(r.names)
+	}
+	s := string(raw)
+	r.names[s] = s
+	return s
+}
+
+var errLength = errors.New("a value of unexpected length")
+
+func readInt(raw []byte, text bool) (int64, error) {
+	switch {
+	case text:
+		return strconv.ParseInt(string(raw), 10, 64)
+	case len(raw) == 8:
+		return int64(binary.BigEndian.Uint64(raw)), nil
+	case len(raw) == 4:
+		return int64(int32(binary.BigEndian.Uint32(raw))), nil
+	}
+	return 0, errLength
+}
+
+func readUUID(raw []byte, text bool) (uuid.UUID, error) {
+	if text {
+		return uuid.ParseBytes(raw)
+	}
+	return uuid.FromBytes(raw)
+}
+
+// postgresEpoch is where PostgreSQL's binary timestamps count from.
+var postgresEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// readTime reads a timestamptz; the session's DateStyle is ISO and its time zone UTC. The infinities become the ends of
+// what fits into microseconds.
+func readTime(raw []byte, text bool) (time.Time, error) {
+	if text {
+		var t pgtype.Timestamptz
+		err := t.Scan(string(raw))
+		return t.Time.UTC(), err
+	}
+	if len(raw) != 8 {
+		return time.Time{}, errLength
+	}
+	return time.UnixMicro(postgresEpoch.UnixMicro() + int64(binary.BigEndian.Uint64(raw))).UTC(), nil
+}

@@ -1,0 +1,143 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"posthaste.dev/posthaste/relay"
+)
+
+// session is one connection for reading and settling.
+//
+// An exchange is one pipeline of statements up to one Sync: one round trip, and by the rules of the extended protocol
+// one transaction, without the cost of begin and commit.
+type session struct {
+	conn   *pgx.Conn
+	outbox *Outbox
+	reader *eventReader
+	local  string // the settings of a settling transaction
+	settle string
+	double string
+	look   []string
+}
+
+func newSession(conn *pgx.Conn, outbox *Outbox, cfg Config) *session {
+	s := &session{conn: conn, outbox: outbox, reader: newReader(outbox), local: localSQL(cfg.SettleSync)}
+	s.settle, s.double = outbox.Names.sql(markSQL), outbox.Names.sql(publishedSQL)
+	if cfg.Settle == relay.SettleDelete {
+		s.settle = outbox.Names.sql(deleteSQL)
+	}
+	if outbox.SequenceTrusted {
+		s.look = []string{lastValueSQL + outbox.Sequence, writersOf(outbox.Names)}
+	}
+	return s
+}
+
+func (s *session) Horizons() bool { return s.look != nil }
+
+func (s *session) Close() { closeNow(s.conn) }
+
+// localSQL makes the settings of one transaction. A lost mark is a duplicate, never a loss, so it need not wait for the
+// disk; and it never waits long for a lock, nor holds one while the relay is stopped.
+func localSQL(sync bool) string {
+	commit := "off"
+	if sync {
+		commit = "on"
+	}
+	return `select set_config('synchronous_commit', '` + commit + `', true), set_config('lock_timeout', '2s', true),
+       set_config('idle_in_transaction_session_timeout', '10s', true)`
+}
+
+// The id alone would settle a newer event after TRUNCATE ... RESTART IDENTITY or the restore of a dump; an event_id is
+// unique, so a row whose id and event_id are both among the settled is settled. Plan: one look into the primary key
+// for each id.
+const (
+	markSQL = `
+update {{table}} set published_at = now()
+where id = any($1) and event_id = any($2) and published_at is null`
+
+	deleteSQL = `
+delete from {{table}}
+where id = any($1) and event_id = any($2) and published_at is null`
+
+	// publishedSQL counts those that are published; it runs only when a settle found fewer rows than it should.
+	publishedSQL = `
+select count(*) from {{table}}
+where id = any($1) and event_id = any($2) and published_at is not null`
+)
+
+// writersSQL lists who may have drawn ids that are not in view yet: whoever holds the lock of a writer on the table or a
+// partition of it. No pid is left out: behind a pooler it may serve anybody. A prepared transaction has no pid, and
+// another name than it had before.
+const writersSQL = `
+select l.virtualtransaction, l.pid is null
+from pg_locks l
+where l.locktype = 'relation' and l.mode = 'RowExclusiveLock'
+  and l.database = (select oid from pg_database where datname = current_database())
+  and (l.relation = {{literal}}::regclass
+       or l.relation in (select relid from pg_partition_tree({{literal}}::regclass)))`
+
+func writersOf(n Names) string {
+	return strings.ReplaceAll(writersSQL, "{{literal}}", literal(n.Table.String()))
+}
+
+// Exchange runs one pipeline: look, settle, read.
+func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result, error) {
+	var result relay.Result
+	batch := &pgx.Batch{}
+	if x.Horizon && s.look != nil {
+		result.Horizon = &relay.Horizon{}
+		batch.Queue(s.look[0]).QueryRow(func(row pgx.Row) error { return row.Scan(&result.Horizon.Last) })
+		batch.Queue(s.look[1]).Query(func(rows pgx.Rows) (err error) {
+			result.Horizon.Writers, err = pgx.CollectRows(rows, pgx.RowToStructByPos[relay.Writer])
+			return err
+		})
+	}
+	ids, eventIDs := split(x.Settle)
+	if len(x.Settle) > 0 {
+		batch.Queue(s.local)
+		batch.Queue(s.settle, ids, eventIDs).Exec(func(tag pgconn.CommandTag) error {
+			result.Settled = int(tag.RowsAffected())
+			return nil
+		})
+	}
+	if x.Read != nil {
+		s.reader.queue(batch, x.Read, false, &result)
+	}
+	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
+		return result, exchangeError(err)
+	}
+	if result.Settled < len(x.Settle) {
+		var published int
+		if err := s.conn.QueryRow(ctx, s.double, ids, eventIDs).Scan(&published); err != nil {
+			return result, exchangeError(err)
+		}
+		result.Foreign = published
+		if s.settle != s.outbox.Names.sql(deleteSQL) {
+			result.Foreign -= result.Settled
+		}
+	}
+	return result, nil
+}
+
+func split(refs []relay.Ref) (ids []int64, eventIDs [][16]byte) {
+	ids, eventIDs = make([]int64, len(refs)), make([][16]byte, len(refs))
+	for i, r := range refs {
+		ids[i], eventIDs[i] = r.ID, r.EventID
+	}
+	return ids, eventIDs
+}
+
+// exchangeError names the failures that the relay tells apart.
+func exchangeError(err error) error {
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) && refusal.Code == "55P03" {
+		return fmt.Errorf("%w: %s", relay.ErrRowsLocked, refusal.Message)
+	}
+	return fmt.Errorf("exchange with PostgreSQL: %w", err)
+}

@@ -1,0 +1,162 @@
+package relay
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"time"
+)
+
+// claimLoop is claim mode skip-locked, the algorithm that hand-written relays use: lock a batch, hand it over, mark what
+// was acknowledged, commit. It shares the publisher and its failure classes with the lanes, and nothing else: no
+// membership, no pipeline, no order across relays.
+type claimLoop struct {
+	store     Store
+	publisher Publisher
+	cfg       Config
+	log       *slog.Logger
+	ledger    *ledger
+	pacer     *pacer
+	holds     holds
+	late      []Ref // acknowledged after their claim had ended, not yet marked
+}
+
+func newClaimLoop(r *Relay) *claimLoop {
+	return &claimLoop{store: r.store, publisher: r.publisher, cfg: r.cfg, log: r.cfg.Logger, ledger: r.ledger,
+		pacer: newPacer(r.cfg), holds: newHolds()}
+}
+
+// run works until take ends and the claim in hand is settled. When work ends it drops everything.
+func (c *claimLoop) run(take, work context.Context) error {
+	ops, abandon := context.WithCancel(work)
+	defer abandon()
+	stop := context.AfterFunc(take, func() {
+		t := time.AfterFunc(c.cfg.DrainTimeout, abandon)
+		context.AfterFunc(work, func() { t.Stop() })
+	})
+	defer stop()
+	pause := newBackoff(100*time.Millisecond, 3*time.Second)
+	for take.Err() == nil && work.Err() == nil {
+		err := c.serve(take, ops, pause.reset)
+		c.ledger.databaseAnswered(err)
+		if permanent(err) {
+			return err
+		}
+		if err != nil && take.Err() == nil {
+			c.log.Warn("PostgreSQL does not answer, connecting again", "reason", err)
+			pause.wait(take)
+		}
+	}
+	if ops.Err() != nil && work.Err() == nil {
+		return ErrDrainTimeout
+	}
+	return nil
+}
+
+// serve works on one database session until take ends or the session fails.
+func (c *claimLoop) serve(take, ops context.Context, answered func()) error {
+	octx, cancel := context.WithTimeout(take, openTimeout)
+	defer cancel()
+	session, err := c.store.Open(octx)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	answered()
+	for take.Err() == nil {
+		if err := c.round(ops, session); err != nil {
+			return err
+		}
+		t := time.NewTimer(time.Until(c.pacer.next))
+		select {
+		case <-t.C:
+		case <-take.Done():
+		}
+		t.Stop()
+	}
+	return nil
+}
+
+// round claims, publishes and settles one batch.
+func (c *claimLoop) round(ctx context.Context, session Session) error {
+	if len(c.late) > 0 {
+		if _, err := session.Exchange(ctx, Exchange{Settle: c.late}); err != nil {
+			return err
+		}
+		c.late = nil
+	}
+	c.liftDue(time.Now())
+	read := Read{Above: math.MinInt64, UpTo: math.MaxInt64, Limit: c.pacer.limit, Bytes: c.cfg.Memory}
+	c.holds.exclude(&read)
+	claim, err := session.Claim(ctx, read)
+	if err != nil {
+		return err
+	}
+	c.ledger.databaseAnswered(nil)
+	events := claim.Events()
+	c.report(events)
+	c.pacer.read(len(events), len(events) == read.Limit, time.Now())
+	if len(events) == 0 {
+		return claim.Release(ctx)
+	}
+	published := make(chan []error, 1)
+	go func() { published <- c.publisher.Publish(ctx, events) }()
+	timeout := time.NewTimer(c.cfg.ClaimTimeout)
+	defer timeout.Stop()
+	select {
+	case errs := <-published:
+		acked := c.outcome(events, errs)
+		err := claim.Settle(ctx, acked)
+		if err != nil {
+			c.late = acked
+		}
+		return err
+	case <-timeout.C:
+		c.log.Warn("Kafka was slower than the claim timeout; the rows are free for other relays and may be sent twice",
+			"events", len(events), "claim_timeout", c.cfg.ClaimTimeout)
+		err := claim.Release(ctx)
+		c.late = c.outcome(events, <-published)
+		return err
+	}
+}
+
+// outcome returns what was acknowledged, and holds or counts the rest.
+func (c *claimLoop) outcome(events []*Event, errs []error) []Ref {
+	c.ledger.count(events, errs)
+	now := time.Now()
+	var acked []Ref
+	for i, e := range events {
+		switch class := classOf(errs[i]); {
+		case errs[i] == nil:
+			acked = append(acked, Ref{e.ID, e.EventID})
+		case class == Outage:
+			c.pacer.next = now.Add(c.cfg.Interval)
+			c.log.Warn("Kafka did not take an event, sending it again", "topic", e.Topic, "reason", errs[i])
+		case c.holds.covering(e) == nil:
+			h := &hold{topic: e.Topic, key: e.Key, wholeTopic: class == TopicUnusable, since: e.CreatedAt, err: errs[i], tries: 1}
+			h.until = now.Add(h.pause())
+			c.holds.add(h)
+			c.log.Error("events wait behind a failure of their own; all others flow", "topic", e.Topic, "key", e.Key,
+				"reason", errs[i])
+		}
+	}
+	if len(acked) > 0 {
+		c.ledger.kafkaAnswered(nil)
+	}
+	return acked
+}
+
+func (c *claimLoop) liftDue(now time.Time) {
+	for _, h := range c.holds.due(now) {
+		c.holds.remove(h)
+	}
+}
+
+// report tells the age of the oldest event in hand.
+func (c *claimLoop) report(events []*Event) {
+	var oldest time.Time
+	if len(events) > 0 {
+		oldest = events[0].CreatedAt
+	}
+	c.ledger.waiting(oldest, len(c.holds.topics)+len(c.holds.keys), 0)
+}

@@ -1,0 +1,353 @@
+package relay
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// flow is what a relay holds in memory of the outbox: the events on their way and how far it has looked. It decides
+// what to read, send and settle next; it knows no clock, no server and no goroutine, so its decisions can be tested one
+// by one. An event moves
+//
+//	read -> queue -> sending -> acked -> settling -> forgotten
+//
+// and goes back to the head of the queue when sending failed, back to acked when settling did.
+//
+// Where reads begin. floor is an id up to which every row of our lanes is settled, in memory, or behind a hold: a read
+// that began when those ids were final (see horizon) has seen to that. Rows in memory are left out of a read by id, held
+// ones by their hold, which puts the floor below the first of them when it is lifted. Whatever could bring an unseen row
+// below the floor sets it back to the beginning: a lane gained, a new database connection, a sequence that went
+// backwards. So the floor only saves work, and a row is lost to it only by a fault in this file; the sweep looks for
+// such.
+type flow struct {
+	lanes    LaneSet // owned and being read
+	strict   bool    // read only what is final
+	limits   limits
+	floor    int64
+	cursor   int64 // the highest id read
+	unlooked int   // rows read since the latest look at the horizon
+	horizon  horizon
+	unstable bool // no horizon can be had: the floor never moves
+
+	queue    []*Event
+	sending  []*Event
+	acked    []*Event
+	settling []*Event
+	known    map[int64]struct{} // ids of all four
+	bytes    int                // memory of all four
+
+	holds  holds
+	lifted []*hold // lifted to look again, not yet proven
+
+	// epoch goes up whenever a read on its way can no longer say how far it has looked.
+	epoch int
+	// lanesEpoch goes up with every change of lanes: rows of a read from before are thrown away.
+	lanesEpoch int
+	sweepFound int
+}
+
+// limits bound what the flow takes in.
+type limits struct {
+	batch    int // rows of a read while keeping up
+	batchMax int // rows of a read and of a chunk under backlog
+	memory   int // bytes of all events in memory
+}
+
+func newFlow(l limits, strict bool) *flow {
+	return &flow{limits: l, strict: strict, horizon: newHorizon(), floor: math.MinInt64, cursor: math.MinInt64,
+		known: make(map[int64]struct{}), holds: newHolds()}
+}
+
+// request is a Read with what must still be true when its rows arrive.
+type request struct {
+	Read
+	final      int64 // H when the read began
+	sweep      bool
+	epoch      int
+	lanesEpoch int
+}
+
+// nextRead returns the read to make now, or nil while there is no room. A sweep reads from the beginning.
+func (f *flow) nextRead(limit int, sweep bool) *request {
+	room := f.limits.memory - f.bytes
+	if len(f.queue) >= limit || room <= 0 || f.lanes.Len() == 0 {
+		return nil
+	}
+	r := &request{
+		Read:  Read{Above: f.floor, UpTo: math.MaxInt64, Lanes: f.lanes, Limit: limit, Bytes: room},
+		final: f.final(), sweep: sweep, epoch: f.epoch, lanesEpoch: f.lanesEpoch,
+	}
+	if sweep {
+		r.Above = math.MinInt64
+	}
+	if f.strict {
+		r.UpTo = r.final
+	}
+	for id := range f.known {
+		if id > r.Above {
+			r.Without = append(r.Without, id)
+		}
+	}
+	f.holds.exclude(&r.Read)
+	return r
+}
+
+// final is H, or an id below all others where there is none.
+func (f *flow) final() int64 {
+	if f.unstable {
+		return noHorizon
+	}
+	return f.horizon.final
+}
+
+// arrived takes the rows of a read in.
+func (f *flow) arrived(r *request, events []*Event, more bool) {
+	if r.lanesEpoch != f.lanesEpoch {
+		return
+	}
+	reach := int64(math.MaxInt64)
+	if n := len(events); more && n > 0 {
+		reach = events[n-1].ID
+	}
+	for _, e := range events {
+		if r.sweep && e.ID <= f.floor {
+			f.sweepFound++
+		}
+		if _, twice := f.known[e.ID]; twice {
+			continue
+		}
+		f.cursor = max(f.cursor, e.ID)
+		f.unlooked++
+		if h := f.holds.covering(e); h != nil {
+			h.floor = min(h.floor, e.ID-1)
+			continue
+		}
+		f.known[e.ID] = struct{}{}
+		f.bytes += e.Size()
+		f.queue = append(f.queue, e)
+	}
+	if r.epoch == f.epoch && (!more || len(events) > 0) {
+		f.floor = max(f.floor, min(r.final, reach))
+	}
+}
+
+// behind tells whether a look at the horizon could move the floor.
+func (f *flow) behind() bool {
+	return !f.unstable && (!f.horizon.looked || f.horizon.waiting != nil || f.cursor > f.floor)
+}
+
+// expecting tells whether strict order waits for writers to end: their rows can be read the moment they have.
+func (f *flow) expecting() bool { return f.strict && f.horizon.final < f.horizon.last }
+
+// observe takes a look at the horizon in. It tells whether the sequence was found to have gone backwards.
+func (f *flow) observe(look Horizon) bool {
+	f.unlooked = 0
+	if !f.horizon.observe(look) {
+		return false
+	}
+	f.reset()
+	return true
+}
+
+// sequence compares the sequence's value, read after the latest look, with that look. It tells whether the sequence was
+// found to have gone backwards.
+func (f *flow) sequence(last int64) bool {
+	if f.unstable || last >= f.horizon.last {
+		return false
+	}
+	f.forgetHorizon()
+	return true
+}
+
+// reset sets the floor back to the beginning, for holds as well.
+func (f *flow) reset() {
+	f.floor, f.cursor = math.MinInt64, math.MinInt64
+	f.holds.each(func(h *hold) { h.floor = math.MinInt64 })
+	f.epoch++
+}
+
+// forgetHorizon drops what an ended database session has seen.
+func (f *flow) forgetHorizon() {
+	f.horizon = newHorizon()
+	f.reset()
+}
+
+// setLanes changes the lanes that are read. Events of lanes that are not in the set leave the queue; those in flight are
+// settled as ever.
+func (f *flow) setLanes(lanes LaneSet) {
+	gained := f.lanes.total != lanes.total
+	for _, l := range lanes.List() {
+		gained = gained || !f.lanes.Has(l)
+	}
+	f.lanes = lanes
+	f.lanesEpoch++
+	for _, e := range f.sending {
+		e.orphan = e.orphan || !lanes.Has(e.Lane)
+	}
+	if gained {
+		f.reset()
+	}
+	f.filterQueue(func(e *Event) bool { return !lanes.Has(e.Lane) }, nil)
+	if lanes.Len() == 0 {
+		f.holds, f.lifted = newHolds(), nil
+	}
+}
+
+// carries tells whether an event of one of the lanes is in flight or waits to be settled.
+func (f *flow) carries(lanes []int) bool {
+	has := func(e *Event) bool { return slices.Contains(lanes, e.Lane) }
+	return slices.ContainsFunc(f.sending, has) || slices.ContainsFunc(f.acked, has) || slices.ContainsFunc(f.settling, has)
+}
+
+// idle tells whether nothing is in flight and nothing waits to be settled.
+func (f *flow) idle() bool { return len(f.sending)+len(f.acked)+len(f.settling) == 0 }
+
+// nextChunk moves the head of the queue to sending. The caller hands it over whole, and calls published before the
+// next.
+func (f *flow) nextChunk() []*Event {
+	n := min(len(f.queue), f.limits.batchMax)
+	f.sending = slices.Clone(f.queue[:n])
+	f.queue = f.queue[n:]
+	return f.sending
+}
+
+// outcome sums up a chunk.
+type outcome struct {
+	acked  int
+	failed map[Class]int
+	outage error   // one of the failures that are nobody's fault
+	held   []*hold // new or renewed
+}
+
+// published takes the outcomes of the chunk in flight in. Failed events go back to the head of the queue in their
+// order, before rows that were read in the meantime; what a new hold covers leaves the queue with them.
+func (f *flow) published(errs []error, now time.Time) outcome {
+	out := outcome{failed: make(map[Class]int)}
+	var failed []*Event
+	for i, e := range f.sending {
+		if errs[i] == nil {
+			out.acked++
+			f.acked = append(f.acked, e)
+			f.prove(e)
+			continue
+		}
+		class := classOf(errs[i])
+		out.failed[class]++
+		failed = append(failed, e)
+		switch {
+		case class == Outage:
+			out.outage = errs[i]
+		case f.holds.covering(e) == nil:
+			out.held = append(out.held, f.hold(e, class, errs[i], now))
+		}
+	}
+	f.sending = nil
+	f.queue = append(failed, f.queue...)
+	if slices.ContainsFunc(failed, func(e *Event) bool { return e.orphan }) {
+		f.filterQueue(func(e *Event) bool { return e.orphan }, nil)
+		f.reset() // the lane may be ours again, and its reads left these rows out
+	}
+	if len(out.held) > 0 {
+		f.filterQueue(func(e *Event) bool { return f.holds.covering(e) != nil },
+			func(e *Event) { h := f.holds.covering(e); h.floor = min(h.floor, e.ID-1) })
+	}
+	return out
+}
+
+// hold makes the event's topic or key wait.
+func (f *flow) hold(e *Event, class Class, err error, now time.Time) *hold {
+	h := &hold{topic: e.Topic, key: e.Key, wholeTopic: class == TopicUnusable, floor: f.floor,
+		since: e.CreatedAt, err: err, tries: 1}
+	if i := slices.IndexFunc(f.lifted, func(l *hold) bool { return l.wholeTopic == h.wholeTopic && l.covers(e) }); i >= 0 {
+		h.tries = f.lifted[i].tries + 1
+		f.lifted = slices.Delete(f.lifted, i, i+1)
+	}
+	h.until = now.Add(h.pause())
+	f.holds.add(h)
+	return h
+}
+
+// prove forgets the tries of a lifted hold: an event of its scope was acknowledged.
+func (f *flow) prove(e *Event) {
+	if len(f.lifted) > 0 {
+		f.lifted = slices.DeleteFunc(f.lifted, func(h *hold) bool { return h.covers(e) })
+	}
+}
+
+// lift ends the holds whose time has come, and tells whether there were any: their rows are read again from just below
+// the first of them, and no read on its way may say how far it has looked.
+func (f *flow) lift(now time.Time) bool {
+	due := f.holds.due(now)
+	for _, h := range due {
+		f.holds.remove(h)
+		f.lifted = append(f.lifted, h)
+		f.floor = min(f.floor, h.floor)
+		f.epoch++
+	}
+	return len(due) > 0
+}
+
+// nextSettle moves what is acknowledged to settling.
+func (f *flow) nextSettle() []Ref {
+	f.settling, f.acked = append(f.settling, f.acked...), nil
+	refs := make([]Ref, len(f.settling))
+	for i, e := range f.settling {
+		refs[i] = Ref{e.ID, e.EventID}
+	}
+	return refs
+}
+
+// settled forgets what was settled; unsettled makes it wait for another try.
+func (f *flow) settled() {
+	for _, e := range f.settling {
+		f.forget(e)
+	}
+	f.settling = nil
+}
+
+func (f *flow) unsettled() {
+	f.acked, f.settling = append(f.settling, f.acked...), nil
+}
+
+func (f *flow) forget(e *Event) {
+	delete(f.known, e.ID)
+	f.bytes -= e.Size()
+}
+
+// dropQueue forgets all that was read and not handed over; the rows will be read again.
+func (f *flow) dropQueue() {
+	f.filterQueue(func(*Event) bool { return true }, nil)
+	f.reset()
+}
+
+// filterQueue removes the events that drop names and tells each of them.
+func (f *flow) filterQueue(drop func(*Event) bool, tell func(*Event)) {
+	f.queue = slices.DeleteFunc(f.queue, func(e *Event) bool {
+		if !drop(e) {
+			return false
+		}
+		if tell != nil {
+			tell(e)
+		}
+		f.forget(e)
+		return true
+	})
+}
+
+// oldest returns the time of the oldest event that waits here, false when none does.
+func (f *flow) oldest() (time.Time, bool) {
+	var at time.Time
+	earlier := func(t time.Time) {
+		if at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	for _, part := range [][]*Event{f.queue, f.sending, f.acked, f.settling} {
+		if len(part) > 0 {
+			earlier(part[0].CreatedAt)
+		}
+	}
+	f.holds.each(func(h *hold) { earlier(h.since) })
+	return at, !at.IsZero()
+}

@@ -1,0 +1,116 @@
+package relay
+
+import "time"
+
+// hold makes the events of a topic, or of one key of it, wait after a failure that is theirs alone. It lives in
+// memory: the rows stay unpublished in the table, and another relay meets the failure for itself.
+type hold struct {
+	topic, key string
+	wholeTopic bool
+
+	// floor is an id below every row that the hold keeps from being read; the flow's own floor goes back to it when the
+	// hold is lifted.
+	floor int64
+	since time.Time // created_at of the first event that waits, for the age of the oldest
+	err   error
+	tries int
+	until time.Time // when it is lifted to look again
+}
+
+// covers tells whether the event must wait.
+func (h *hold) covers(e *Event) bool {
+	return e.Topic == h.topic && (h.wholeTopic || e.Key == h.key)
+}
+
+// holds are all that a relay has, by topic and by key.
+type holds struct {
+	topics map[string]*hold
+	keys   map[TopicKey]*hold
+}
+
+func newHolds() holds {
+	return holds{topics: make(map[string]*hold), keys: make(map[TopicKey]*hold)}
+}
+
+func (hs holds) empty() bool { return len(hs.topics) == 0 && len(hs.keys) == 0 }
+
+// covering returns the hold that the event waits behind, or nil.
+func (hs holds) covering(e *Event) *hold {
+	if hs.empty() {
+		return nil
+	}
+	if h := hs.topics[e.Topic]; h != nil {
+		return h
+	}
+	return hs.keys[TopicKey{e.Topic, e.Key}]
+}
+
+func (hs holds) add(h *hold) {
+	if h.wholeTopic {
+		hs.topics[h.topic] = h
+	} else {
+		hs.keys[TopicKey{h.topic, h.key}] = h
+	}
+}
+
+func (hs holds) remove(h *hold) {
+	if h.wholeTopic {
+		delete(hs.topics, h.topic)
+	} else {
+		delete(hs.keys, TopicKey{h.topic, h.key})
+	}
+}
+
+func (hs holds) each(f func(*hold)) {
+	for _, h := range hs.topics {
+		f(h)
+	}
+	for _, h := range hs.keys {
+		f(h)
+	}
+}
+
+// exclude writes into the read what must not be read.
+func (hs holds) exclude(r *Read) {
+	for topic := range hs.topics {
+		r.Topics = append(r.Topics, topic)
+	}
+	for key := range hs.keys {
+		r.Keys = append(r.Keys, key)
+	}
+}
+
+// Pauses before a hold is lifted to look again: they double from the first to the last.
+const (
+	topicPause    = time.Second
+	topicPauseMax = 30 * time.Second
+	keyPause      = 30 * time.Second
+	keyPauseMax   = 10 * time.Minute
+)
+
+// pause returns how long a hold stands that failed so many times in a row.
+func (h *hold) pause() time.Duration {
+	first, last := keyPause, keyPauseMax
+	if h.wholeTopic {
+		first, last = topicPause, topicPauseMax
+	}
+	for range h.tries - 1 {
+		if first *= 2; first >= last {
+			return last
+		}
+	}
+	return first
+}
+
+// due returns the holds whose time to look again has come.
+func (hs holds) due(now time.Time) []*hold {
+	var due []*hold
+	if !hs.empty() {
+		hs.each(func(h *hold) {
+			if !now.Before(h.until) {
+				due = append(due, h)
+			}
+		})
+	}
+	return due
+}

@@ -1,0 +1,402 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// exchangeTimeout bounds one round trip to the database. It is long, since the first read after a start may walk
+	// over millions of dead index entries.
+	exchangeTimeout = 60 * time.Second
+	// openTimeout bounds connecting to the database and looking at the outbox.
+	openTimeout = 10 * time.Second
+
+	// horizonEvery is the pause between two looks at the writers; under load one is taken every horizonRows rows, but
+	// not within horizonPause. A look takes all partitions of PostgreSQL's lock table for a moment.
+	horizonEvery = time.Second
+	horizonRows  = 1000
+	horizonPause = 20 * time.Millisecond
+)
+
+// loop drives the flow in claim mode lanes: one goroutine that owns the flow, and at most one operation a server on its
+// way at a time, each in a goroutine of its own.
+//
+//	          +--------------- exchange: settle chunk k, read chunk k+2
+//	flow -----+
+//	          +--------------- publish: chunk k+1
+//
+// The barrier is the chunk: the next is handed to Kafka only when every event of the one before has its outcome.
+type loop struct {
+	store     Store
+	publisher Publisher
+	cfg       Config
+	log       *slog.Logger
+	ledger    *ledger
+	member    *member
+	flow      *flow
+	tenure    tenure
+
+	session   Session
+	opened    chan opened
+	exchanged chan exchanged
+	published chan []error
+	opening   bool
+	exchange  *exchanged // on its way
+	flying    bool       // a chunk is with Kafka
+
+	reopen    *backoff
+	reopenAt  time.Time
+	republish *backoff
+	publishAt time.Time
+	pacer     *pacer
+	lookAt    time.Time // when the latest look at the writers was asked for
+	lookedAt  time.Time // when it had come
+	sweepAt   time.Time
+	resettle  bool // the settle on its way repeats one of unknown outcome
+	foreign   foreign
+
+	start     time.Time
+	busySince atomic.Int64 // when the exchange on its way began, in nanoseconds after start; 0 for none
+}
+
+type opened struct {
+	session Session
+	err     error
+}
+
+// exchanged is an exchange with its read as it was asked, and what came of it.
+type exchanged struct {
+	Exchange
+	read   *request
+	result Result
+	err    error
+}
+
+func newLoop(r *Relay) *loop {
+	return &loop{
+		store: r.store, publisher: r.publisher, cfg: r.cfg, log: r.cfg.Logger, ledger: r.ledger, member: r.member,
+		flow:   newFlow(limits{r.cfg.Batch, r.cfg.BatchMax, r.cfg.Memory}, r.cfg.Order == OrderStrict),
+		opened: make(chan opened, 1), exchanged: make(chan exchanged, 1), published: make(chan []error, 1),
+		reopen:    newBackoff(100*time.Millisecond, 3*time.Second),
+		republish: newBackoff(100*time.Millisecond, 5*time.Second),
+		pacer:     newPacer(r.cfg), start: time.Now(), sweepAt: time.Now().Add(r.cfg.SweepInterval),
+	}
+}
+
+// alive tells whether the loop makes progress: it isn't stuck in the database. Waiting for Kafka is progress.
+func (l *loop) alive(now time.Time) bool {
+	since := l.busySince.Load()
+	return since == 0 || now.Sub(l.start)-time.Duration(since) < l.cfg.Lease/2
+}
+
+// run works until take ends, then finishes what is in flight. When work ends it drops everything.
+func (l *loop) run(take, work context.Context) error {
+	ops, abandon := context.WithCancel(work)
+	defer l.join()
+	defer abandon()
+	stopping, drain := take.Done(), (<-chan time.Time)(nil)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		now := time.Now()
+		l.followLanes()
+		if drain == nil {
+			if l.flow.lift(now) {
+				l.pacer.soon()
+			}
+			l.publish(ops, now)
+		}
+		l.connect(ops, now)
+		l.trade(ops, now, drain == nil)
+		l.report()
+		if drain != nil && l.flow.idle() && l.exchange == nil {
+			return nil
+		}
+		timer.Reset(l.until(now))
+		var err error
+		select {
+		case <-timer.C:
+		case <-l.member.changed:
+		case o := <-l.opened:
+			err = l.open(o)
+		case x := <-l.exchanged:
+			err = l.settleExchange(x)
+		case errs := <-l.published:
+			l.settlePublish(errs)
+		case <-stopping:
+			stopping, drain = nil, time.After(l.cfg.DrainTimeout)
+			l.flow.dropQueue()
+			l.log.Info("relay drains", "in_flight", len(l.flow.sending))
+		case <-drain:
+			return ErrDrainTimeout
+		case <-work.Done():
+			return context.Cause(work)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// join waits for the operations on their way; their context has ended.
+func (l *loop) join() {
+	if l.opening {
+		if o := <-l.opened; o.session != nil {
+			o.session.Close()
+		}
+	}
+	if l.exchange != nil {
+		<-l.exchanged
+	}
+	if l.flying {
+		<-l.published
+	}
+	if l.session != nil {
+		l.session.Close()
+	}
+}
+
+// until is how long the loop may sleep.
+func (l *loop) until(now time.Time) time.Duration {
+	wake := now.Add(time.Second)
+	for _, at := range []time.Time{l.pacer.next, l.publishAt, l.reopenAt} {
+		if at.After(now) && at.Before(wake) {
+			wake = at
+		}
+	}
+	return wake.Sub(now)
+}
+
+// followLanes takes over what the member may work on.
+func (l *loop) followLanes() {
+	t := l.member.current()
+	same := t.id == l.tenure.id && t.generation == l.tenure.generation
+	if !same {
+		l.flow.setLanes(LaneSet{})
+	}
+	if !same || string(t.lanes.bits) != string(l.tenure.lanes.bits) {
+		if t.lanes.Len() > l.tenure.lanes.Len() || !same {
+			l.pacer.soon()
+			l.foreign.pardon(time.Now())
+		}
+		l.flow.setLanes(t.lanes)
+	}
+	l.tenure = t
+	if last, at := l.member.sequence(); at.After(l.lookedAt) && l.flow.sequence(last) {
+		l.log.Warn(sequenceBackwards, "last", last)
+		l.pacer.soon()
+	}
+	if len(t.leaving) > 0 && !l.flow.carries(t.leaving) {
+		l.member.drainedLanes()
+	}
+}
+
+// publish hands the next chunk to Kafka, if none is there.
+func (l *loop) publish(ctx context.Context, now time.Time) {
+	if l.flying || len(l.flow.queue) == 0 || now.Before(l.publishAt) || !l.member.fresh(now) {
+		return
+	}
+	chunk := l.flow.nextChunk()
+	l.flying = true
+	go func() { l.published <- l.publisher.Publish(ctx, chunk) }()
+}
+
+// settlePublish takes the outcomes of a chunk in.
+func (l *loop) settlePublish(errs []error) {
+	l.flying = false
+	now := time.Now()
+	l.ledger.count(l.flow.sending, errs)
+	l.logEvents(l.flow.sending, errs)
+	out := l.flow.published(errs, now)
+	if out.acked > 0 {
+		l.ledger.kafkaAnswered(nil)
+		l.republish.reset()
+	}
+	if out.outage != nil {
+		pause := l.republish.pause()
+		l.publishAt = now.Add(pause)
+		l.log.Warn("Kafka did not take all events, sending them again in the same order",
+			"events", out.failed[Outage], "pause", pause, "reason", out.outage)
+	}
+	for _, h := range out.held {
+		scope := "key"
+		if h.wholeTopic {
+			scope = "topic"
+		}
+		l.log.Error("events wait behind a failure of their own; all others flow", "scope", scope, "topic", h.topic,
+			"key", h.key, "tries", h.tries, "next_try", h.until.Sub(now).Round(time.Millisecond), "reason", h.err)
+	}
+}
+
+func (l *loop) logEvents(events []*Event, errs []error) {
+	if !l.log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	for i, e := range events {
+		l.log.Debug("event sent", "id", e.ID, "event_id", e.EventID, "topic", e.Topic, "error", errs[i])
+	}
+}
+
+// connect asks for a database session, if there is none.
+func (l *loop) connect(ctx context.Context, now time.Time) {
+	if l.session != nil || l.opening || now.Before(l.reopenAt) {
+		return
+	}
+	l.opening = true
+	go func() {
+		octx, cancel := context.WithTimeout(ctx, openTimeout)
+		defer cancel()
+		s, err := l.store.Open(octx)
+		l.opened <- opened{s, err}
+	}()
+}
+
+// open takes a session over. Nothing that the one before has seen holds any more: marks may be lost with a crash.
+func (l *loop) open(o opened) error {
+	l.opening = false
+	l.ledger.databaseAnswered(o.err)
+	if o.err != nil {
+		if permanent(o.err) {
+			return o.err
+		}
+		pause := l.reopen.pause()
+		l.reopenAt = time.Now().Add(pause)
+		l.log.Warn("PostgreSQL does not answer, waiting for it", "pause", pause, "reason", o.err)
+		return nil
+	}
+	l.session = o.session
+	l.flow.unstable = !o.session.Horizons()
+	if l.flow.unstable && l.flow.strict {
+		return &Permanent{errors.New("order strict needs ids that come one by one from the table's own identity " +
+			"sequence (GENERATED ALWAYS, cache 1, no cycle): alter the sequence, or run with POSTHASTE_RELAY_ORDER=key")}
+	}
+	l.flow.forgetHorizon()
+	l.lookAt = time.Time{}
+	l.pacer.soon()
+	return nil
+}
+
+// trade makes the next exchange with the database, if one is due: what is acknowledged is settled at once, and a read
+// comes along wherever there is room for its rows.
+func (l *loop) trade(ctx context.Context, now time.Time, reading bool) {
+	if l.session == nil || l.exchange != nil {
+		return
+	}
+	x := exchanged{}
+	if reading && l.member.fresh(now) && (len(l.flow.acked) > 0 || l.pacer.due(now)) {
+		sweep := !now.Before(l.sweepAt)
+		if x.read = l.flow.nextRead(l.pacer.limit, sweep); x.read != nil {
+			x.Read = &x.read.Read
+			if sweep {
+				l.sweepAt = now.Add(l.cfg.SweepInterval)
+			}
+		}
+	}
+	if len(l.flow.acked) > 0 {
+		x.Settle = l.flow.nextSettle()
+	}
+	x.Horizon = x.read != nil && l.lookDue(now)
+	if x.Settle == nil && x.Read == nil {
+		return
+	}
+	if x.Horizon {
+		l.lookAt = now
+	}
+	l.exchange = &x
+	l.busySince.Store(int64(now.Sub(l.start)))
+	session := l.session
+	go func() {
+		xctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+		defer cancel()
+		x.result, x.err = session.Exchange(xctx, x.Exchange)
+		l.exchanged <- x
+	}()
+}
+
+// lookDue tells whether to look at the writers with the next read.
+func (l *loop) lookDue(now time.Time) bool {
+	if l.flow.strict {
+		return true
+	}
+	since := now.Sub(l.lookAt)
+	return l.flow.behind() && (since >= horizonEvery || l.flow.unlooked >= horizonRows && since >= horizonPause)
+}
+
+// settleExchange takes the result of an exchange in.
+func (l *loop) settleExchange(x exchanged) error {
+	now := time.Now()
+	l.exchange = nil
+	l.busySince.Store(0)
+	l.ledger.databaseAnswered(x.err)
+	if x.err != nil {
+		return l.disconnect(x, now)
+	}
+	l.reopen.reset()
+	if x.Settle != nil {
+		l.flow.settled()
+		if n := x.result.Foreign; n > 0 && !l.resettle {
+			if err := l.foreign.seen(now, fmt.Sprintf("%d events were published by something else", n)); err != nil {
+				return err
+			}
+		}
+		l.resettle = false
+	}
+	if x.read != nil {
+		l.flow.arrived(x.read, x.result.Events, x.result.More)
+		l.pacer.read(len(x.result.Events), x.result.More, now)
+	}
+	if h := x.result.Horizon; h != nil {
+		l.look(x, *h, now)
+	}
+	return nil
+}
+
+// look takes a look at the writers in.
+func (l *loop) look(x exchanged, h Horizon, now time.Time) {
+	l.lookedAt = now
+	switch {
+	case l.flow.observe(h):
+		l.log.Warn(sequenceBackwards, "last", h.Last)
+		l.pacer.soon()
+	case l.flow.strict && l.flow.final() > x.read.UpTo:
+		l.pacer.soon()
+	case l.flow.expecting():
+		l.pacer.stir(now)
+	}
+}
+
+const sequenceBackwards = "the sequence of ids went backwards, reading the table from its beginning"
+
+// disconnect gives the session up after a failed exchange; what it was to settle is settled by the next.
+func (l *loop) disconnect(x exchanged, now time.Time) error {
+	if permanent(x.err) {
+		return x.err
+	}
+	l.session.Close()
+	l.session = nil
+	if x.Settle != nil {
+		l.flow.unsettled()
+		l.resettle = true
+	}
+	if x.read != nil && x.read.sweep {
+		l.sweepAt = now
+	}
+	if errors.Is(x.err, ErrRowsLocked) {
+		return l.foreign.seen(now, x.err.Error())
+	}
+	pause := l.reopen.pause()
+	l.reopenAt = now.Add(pause)
+	l.log.Warn("the exchange with PostgreSQL failed, connecting again", "pause", pause, "reason", x.err)
+	return nil
+}
+
+// report brings the ledger up to date.
+func (l *loop) report() {
+	oldest, _ := l.flow.oldest()
+	l.ledger.waiting(oldest, len(l.flow.holds.topics)+len(l.flow.holds.keys), l.flow.sweepFound)
+}

@@ -1,0 +1,253 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrEvicted is what a Membership answers when the other members have given it up.
+var ErrEvicted = errors.New("this relay was silent for longer than the lease and its lanes were taken by others")
+
+// leaveTimeout bounds the goodbye to the other members; a member that can't say it is found gone by its lock.
+const leaveTimeout = 2 * time.Second
+
+// member keeps this process among the relays of the outbox: it joins, beats, takes and gives up lanes. It tells the loop
+// which lanes to read, and learns from the loop when lanes that must leave are drained.
+//
+// Two facts stop a relay that the others have given up. Its beat finds no row, or its connection breaks: then it
+// has no lanes at once and joins anew under a new id. And when no beat succeeded for half the lease it may not hand over
+// another chunk (fresh), which it finds out from its own monotonic clock, before anyone can have evicted it.
+type member struct {
+	store Store
+	cfg   Config
+	log   *slog.Logger
+	alive func(now time.Time) bool // the loop makes progress
+
+	changed chan struct{} // tells the loop that state is new
+
+	mu       sync.Mutex
+	state    tenure
+	lastBeat time.Time // when the latest successful beat was begun
+	view     View
+	viewedAt time.Time
+	taken    int // lanes taken from the dead
+	err      error
+}
+
+// tenure is what the loop may work on.
+type tenure struct {
+	id         int
+	generation int64
+	lanes      LaneSet
+	leaving    []int
+	drained    func() // the loop calls it when nothing of leaving is in flight any more
+}
+
+func newMember(store Store, cfg Config, alive func(time.Time) bool) *member {
+	return &member{store: store, cfg: cfg, log: cfg.Logger, alive: alive, changed: make(chan struct{}, 1)}
+}
+
+// run keeps the membership up until the context ends; then it leaves. It returns early only with a *Permanent error.
+func (m *member) run(ctx context.Context) error {
+	pause := newBackoff(200*time.Millisecond, 5*time.Second)
+	for ctx.Err() == nil {
+		err := m.serve(ctx, pause.reset)
+		m.announce(tenure{}, err)
+		switch {
+		case ctx.Err() != nil:
+			if err != nil {
+				m.log.Warn("could not leave the other relays; they will find this one gone", "reason", err)
+			}
+			return nil
+		case permanent(err):
+			return err
+		case errors.Is(err, ErrEvicted):
+			m.log.Warn("evicted by the other relays, joining again", "reason", err)
+		default:
+			m.log.Warn("membership lost, joining again", "reason", err)
+		}
+		pause.wait(ctx)
+	}
+	return nil
+}
+
+// serve is one membership, from join to its end.
+func (m *member) serve(ctx context.Context, joined func()) error {
+	jctx, cancel := context.WithTimeout(ctx, m.cfg.Lease)
+	ms, err := m.store.Join(jctx)
+	cancel()
+	if err != nil {
+		return err
+	}
+	defer ms.Close()
+	joined()
+	m.log.Info("joined the relays of the outbox", "member", ms.ID())
+	w := make(witness)
+	for {
+		next := time.Now().Add(m.cfg.BeatInterval)
+		if m.alive(time.Now()) {
+			if err := m.beat(ctx, ms, w); err != nil {
+				return err
+			}
+		}
+		if err := m.pauseUntil(ctx, ms, next); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			lctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+			defer cancel()
+			err := ms.Leave(lctx)
+			m.log.Info("left the relays of the outbox", "member", ms.ID(), "error", err)
+			return err
+		}
+	}
+}
+
+// beat shows life, looks at the others and acts on what it sees.
+func (m *member) beat(ctx context.Context, ms Membership, w witness) error {
+	begun := time.Now()
+	bctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.Lease/2)
+	defer cancel()
+	v, err := ms.Beat(bctx)
+	if err != nil {
+		return err
+	}
+	m.saw(v, begun)
+	dead := w.look(v, ms.ID(), begun, m.cfg.Lease)
+	s := divide(v, ms.ID(), dead)
+	if s.resize {
+		return ms.Resize(bctx) // the next beat sees the new lanes
+	}
+	if ctx.Err() != nil {
+		s.take = 0 // on the way out: what is taken now would pause for nothing
+	}
+	if len(dead) > 0 || s.take > 0 {
+		lanes, err := ms.Act(bctx, dead, s.take)
+		if err != nil {
+			return err
+		}
+		s.own = append(s.own, lanes...)
+		m.tookOver(v, dead, lanes)
+	}
+	slices.Sort(s.own)
+	m.announceShare(ms.ID(), v, s)
+	return nil
+}
+
+// pauseUntil waits for the next beat, and releases leaving lanes as soon as the loop has drained them.
+func (m *member) pauseUntil(ctx context.Context, ms Membership, next time.Time) error {
+	wctx, cancel := context.WithDeadline(ctx, next)
+	defer cancel()
+	m.mu.Lock()
+	leaving := m.state.leaving
+	if len(leaving) > 0 {
+		m.state.drained = cancel
+		m.notify()
+	}
+	m.mu.Unlock()
+	if err := ms.Wait(wctx); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	drained := len(leaving) > 0 && m.state.drained == nil
+	m.mu.Unlock()
+	if !drained || ctx.Err() != nil {
+		return nil
+	}
+	rctx, cancelRelease := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.Lease/2)
+	defer cancelRelease()
+	return ms.Release(rctx, leaving)
+}
+
+// drainedLanes is the loop's word that nothing of the leaving lanes is in flight.
+func (m *member) drainedLanes() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state.drained != nil {
+		m.state.drained()
+		m.state.drained = nil
+	}
+}
+
+// current returns what the loop may work on.
+func (m *member) current() tenure {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state
+}
+
+// fresh tells whether this member can't have been evicted yet.
+func (m *member) fresh(now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.lanes.Len() > 0 && now.Sub(m.lastBeat) <= m.cfg.Lease/2
+}
+
+func (m *member) saw(v View, begun time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if v.Pooled && !m.view.Pooled {
+		m.log.Warn("a transaction pooler stands before PostgreSQL: the end of another relay shows only when its " +
+			"lease runs out; point DATABASE_URL at the server itself to take over at once")
+	}
+	if begun.Sub(m.lastBeat) > m.cfg.Lease/2 {
+		m.notify() // the loop may send again
+	}
+	m.view, m.viewedAt, m.lastBeat, m.err = v, begun, begun, nil
+}
+
+// sequence returns the value of the sequence at the latest beat, and when that beat was begun.
+func (m *member) sequence() (last int64, begun time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.view.Last, m.viewedAt
+}
+
+func (m *member) announceShare(id int, v View, s share) {
+	m.mu.Lock()
+	lanes := NewLaneSet(len(v.Lanes), s.own...)
+	same := m.state.id == id && m.state.generation == v.Generation && slices.Equal(m.state.lanes.bits, lanes.bits) &&
+		slices.Equal(m.state.leaving, s.leave)
+	m.mu.Unlock()
+	if same {
+		return
+	}
+	m.log.Info("lanes changed", "member", id, "owned", len(s.own), "leaving", len(s.leave), "of", len(v.Lanes),
+		"relays", len(v.Peers))
+	m.announce(tenure{id: id, generation: v.Generation, lanes: lanes, leaving: s.leave}, nil)
+}
+
+func (m *member) announce(t tenure, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state, m.err = t, err
+	m.notify()
+}
+
+func (m *member) notify() {
+	select {
+	case m.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (m *member) tookOver(v View, dead []Peer, lanes []int) {
+	owners := make(map[int]bool, len(dead))
+	for _, p := range dead {
+		owners[p.ID] = true
+		m.log.Warn("another relay is gone", "gone", p.ID, "lock_free", p.Gone)
+	}
+	n := 0
+	for _, l := range lanes {
+		if l < len(v.Lanes) && owners[v.Lanes[l].Owner] {
+			n++
+		}
+	}
+	m.mu.Lock()
+	m.taken += n
+	m.mu.Unlock()
+}

@@ -1,0 +1,145 @@
+package relay
+
+import (
+	"context"
+	"time"
+)
+
+// Store is the database as the relay needs it. Its methods may be called from several goroutines; what they return
+// belongs to one goroutine at a time.
+//
+// An error that waiting can't mend is a *Permanent. Every other error means that the connection is given up and a new
+// one will be asked for.
+type Store interface {
+	// Open connects for reading and settling and checks that the outbox is what this relay can work on.
+	Open(ctx context.Context) (Session, error)
+	// Join makes this process a member of the outbox, on a connection of its own.
+	Join(ctx context.Context) (Membership, error)
+}
+
+// Session is one database connection for reading and settling.
+type Session interface {
+	// Exchange settles events and reads the next ones in one transaction; either part may be absent. When it fails,
+	// it is unknown whether the events were settled: settling them again is harmless.
+	Exchange(ctx context.Context, x Exchange) (Result, error)
+	// Claim takes rows as the skip-locked mode does: they stay locked until the Claim is settled or released.
+	Claim(ctx context.Context, r Read) (Claim, error)
+	// Horizons tells whether the ids come one by one from a sequence, so that a Horizon proves something.
+	Horizons() bool
+	// Close gives the connection back. It does not wait for the server.
+	Close()
+}
+
+// Exchange is one round trip to the database.
+type Exchange struct {
+	Settle []Ref
+	Read   *Read
+	// Horizon asks for a look at the writers, taken before the read.
+	Horizon bool
+}
+
+// Read says which unpublished events are wanted, in id order.
+type Read struct {
+	Above   int64    // ids greater than this
+	UpTo    int64    // ids up to this
+	Lanes   LaneSet  // of these lanes; ignored by Claim
+	Without []int64  // not these ids: they are in memory already
+	Topics  []string // not these topics: they are held
+	Keys    []TopicKey
+	Limit   int // at most this many rows
+	Bytes   int // rows are kept until their size passes this; the first is always kept
+}
+
+// TopicKey names a partition key within its topic, the unit of order.
+type TopicKey struct{ Topic, Key string }
+
+// Result is what an Exchange brought.
+type Result struct {
+	// Settled counts the rows that the settle found unpublished.
+	Settled int
+	// Foreign counts rows that something else had published before. Rows that are gone do not count.
+	Foreign int
+	Events  []*Event
+	// More says that there was no room for all: the limit or the bytes ran out.
+	More    bool
+	Horizon *Horizon
+}
+
+// Horizon is a look at who may still bring ids into view: first the sequence, afterwards the writers.
+type Horizon struct {
+	// Last is the highest id that the sequence has given out, 0 before the first.
+	Last int64
+	// Writers are the transactions that hold the lock of a writer on the table; prepared ones among them.
+	Writers []Writer
+}
+
+// Writer names a transaction that may have drawn ids.
+type Writer struct {
+	ID string
+	// Prepared transactions go by another name than before they were prepared.
+	Prepared bool
+}
+
+// Claim is a set of locked rows.
+type Claim interface {
+	Events() []*Event
+	// Settle marks the events and commits. On error it is unknown whether they were marked.
+	Settle(ctx context.Context, events []Ref) error
+	// Release rolls back; the rows are free for others.
+	Release(ctx context.Context) error
+}
+
+// Membership is this process among the relays of an outbox.
+type Membership interface {
+	ID() int
+	// Beat says that this member lives and returns what the others see. ErrEvicted ends the membership.
+	Beat(ctx context.Context) (View, error)
+	// Act evicts the dead and takes free lanes, as far as both still are; it returns the lanes taken.
+	Act(ctx context.Context, dead []Peer, take int) ([]int, error)
+	// Release sets lanes free.
+	Release(ctx context.Context, lanes []int) error
+	// Resize gives the outbox another number of lanes, once all are free.
+	Resize(ctx context.Context) error
+	// Leave sets all lanes free and ends the membership.
+	Leave(ctx context.Context) error
+	// Wait blocks until the context ends, or returns early with an error when the connection breaks.
+	Wait(ctx context.Context) error
+	Close()
+}
+
+// View is the outbox's members and lanes at one beat.
+type View struct {
+	Now        time.Time // the database clock
+	Last       int64     // the sequence, as Horizon.Last
+	Lanes      []Lane    // all, in order
+	NextLanes  int       // the number of lanes wanted, 0 when it stands
+	Generation int64     // goes up with every change of the number of lanes
+	Peers      []Peer    // all members, this one too, in order of id
+	Pooled     bool      // a pooler stands between: the advisory lock proves nothing, the lease alone decides
+}
+
+// Lane is one shard of the key space.
+type Lane struct {
+	Owner int // a member's id, 0 while free
+	Epoch int64
+}
+
+// Peer is a member as others see it.
+type Peer struct {
+	ID   int
+	Beat int64
+	// Gone says that its advisory lock is free: its process, or its connection, has ended.
+	Gone bool
+}
+
+// Publisher is Kafka as the relay needs it.
+type Publisher interface {
+	// Publish hands all events over, in order, and returns when the outcome of each is known: nil once the broker has
+	// acknowledged with acks=all. After a failure of an event no later one of its (topic, key) in the same call
+	// has been acknowledged. It is never called while an earlier call runs. An outage is waited for.
+	Publish(ctx context.Context, events []*Event) []error
+	// Ping asks the cluster for an answer.
+	Ping(ctx context.Context) error
+	// Close gives up what is in flight.
+	Close()
+}

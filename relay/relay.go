@@ -1,0 +1,109 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Relay ships the events of one outbox table to Kafka. Make it with New, start it with Run; Stats may be called at any
+// time.
+type Relay struct {
+	store     Store
+	publisher Publisher
+	cfg       Config
+	ledger    *ledger
+	member    *member
+	started   sync.Once
+}
+
+// New returns a relay over the store and the publisher, which it does not close. It refuses a configuration that it
+// can't work with, naming every bad value; it talks to no server.
+func New(store Store, publisher Publisher, cfg Config) (*Relay, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	r := &Relay{store: store, publisher: publisher, cfg: cfg, ledger: newLedger()}
+	r.member = newMember(store, cfg, func(time.Time) bool { return true })
+	return r, nil
+}
+
+// Run ships events until the context ends. Then it stops reading, waits up to the drain timeout for the chunk in flight,
+// settles it, frees its lanes and returns nil.
+//
+// Outages of either server are ridden out, at the start as well. Run returns early only with an error that needs a
+// person: what waiting can't mend (*Permanent), ErrForeignRelay, or ErrDrainTimeout after a stop. It may be called
+// once.
+func (r *Relay) Run(ctx context.Context) error {
+	first := false
+	r.started.Do(func() { first = true })
+	if !first {
+		return errors.New("run relay: it has run before; make a new one")
+	}
+	r.cfg.Logger.Info("relay starts", "claim", r.cfg.Claim, "order", r.cfg.Order,
+		"batch", r.cfg.Batch, "batch_max", r.cfg.BatchMax, "interval", r.cfg.Interval)
+
+	// Two contexts: ctx ends the taking, work ends what serves it, once the loop has finished what is in flight.
+	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer stop(nil)
+	group.Go(func() { r.watchKafka(work, stop) })
+
+	var err error
+	if r.cfg.Claim == ClaimSkipLocked {
+		r.cfg.Logger.Warn("claim mode skip-locked keeps no order when several relays run, and holds row locks while Kafka is slow")
+		err = newClaimLoop(r).run(ctx, work)
+	} else {
+		l := newLoop(r)
+		r.member.alive = l.alive
+		group.Go(func() {
+			if err := r.member.run(work); err != nil {
+				stop(err)
+			}
+		})
+		err = l.run(ctx, work)
+	}
+	if cause := context.Cause(work); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	r.cfg.Logger.Info("relay stops", "error", err)
+	return err
+}
+
+// Pauses between two questions to Kafka whether it is there.
+const (
+	pingInterval = 3 * time.Second
+	pingTimeout  = 8 * time.Second
+)
+
+// watchKafka asks Kafka for an answer now and then, so that readiness is true on an idle relay, and a refusal at the
+// start is told by name: a produce would wait for ever.
+func (r *Relay) watchKafka(ctx context.Context, stop context.CancelCauseFunc) {
+	answered := false
+	for ctx.Err() == nil {
+		pctx, cancel := context.WithTimeout(ctx, pingTimeout)
+		err := r.publisher.Ping(pctx)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		r.ledger.kafkaAnswered(err)
+		switch {
+		case err == nil:
+			answered = true
+		case permanent(err) && !answered:
+			stop(err)
+			return
+		default:
+			r.cfg.Logger.Warn("Kafka does not answer, waiting for it", "reason", err)
+		}
+		select {
+		case <-time.After(pingInterval):
+		case <-ctx.Done():
+		}
+	}
+}

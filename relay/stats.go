@@ -1,0 +1,147 @@
+package relay
+
+import (
+	"maps"
+	"sync"
+	"time"
+)
+
+// Stats is what a relay has done and sees, for metrics and for people.
+type Stats struct {
+	Published  map[string]int64 // acknowledged events by topic
+	Errors     map[string]int64 // failures by class: outage, topic, refused, database
+	TakeOvers  int64            // lanes taken from relays that died
+	SweepFinds int64            // events that only the sweep found: 0 unless PostgreSQL lost marks
+	Lanes      int              // lanes owned
+	LanesTotal int              // lanes of the outbox
+	Relays     int              // members of the outbox
+	Held       int              // topics and keys that wait after a failure of their own
+	Oldest     time.Duration    // age of the oldest unpublished event of our lanes, by the database clock; 0 for none
+	Ready      bool
+	Reason     string // why it is not ready
+}
+
+// ledger collects the Stats. All methods may be called from any goroutine.
+type ledger struct {
+	mu        sync.Mutex
+	published map[string]int64
+	errors    map[string]int64
+	sweep     int64
+	held      int
+	oldest    time.Time // created_at of the oldest event that waits, zero for none
+
+	database health
+	kafka    health
+}
+
+// health is when a server answered last, and what it answered instead.
+type health struct {
+	at  time.Time
+	err error
+}
+
+func newLedger() *ledger {
+	return &ledger{published: make(map[string]int64), errors: make(map[string]int64)}
+}
+
+func (l *ledger) count(events []*Event, errs []error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, e := range events {
+		if errs[i] == nil {
+			l.published[e.Topic]++
+		} else {
+			l.errors[classOf(errs[i]).String()]++
+		}
+	}
+}
+
+func (l *ledger) waiting(oldest time.Time, held int, sweep int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.oldest, l.held, l.sweep = oldest, held, int64(sweep)
+}
+
+// databaseAnswered and kafkaAnswered take the outcome of a call in.
+func (l *ledger) databaseAnswered(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.errors["database"]++
+	}
+	l.database.answered(err)
+}
+
+func (l *ledger) kafkaAnswered(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kafka.answered(err)
+}
+
+func (h *health) answered(err error) {
+	h.err = err
+	if err == nil {
+		h.at = time.Now()
+	}
+}
+
+// silence is after how long without an answer a server counts as away.
+const silence = 10 * time.Second
+
+// Stats returns a snapshot. It asks no server.
+func (r *Relay) Stats() Stats {
+	now := time.Now()
+	l := r.ledger
+	l.mu.Lock()
+	s := Stats{
+		Published:  maps.Clone(l.published),
+		Errors:     maps.Clone(l.errors),
+		SweepFinds: l.sweep,
+		Held:       l.held,
+	}
+	oldest, database, kafka := l.oldest, l.database, l.kafka
+	l.mu.Unlock()
+
+	m := r.member
+	m.mu.Lock()
+	s.TakeOvers = int64(m.taken)
+	s.Lanes, s.LanesTotal, s.Relays = m.state.lanes.Len(), len(m.view.Lanes), len(m.view.Peers)
+	clock := m.view.Now.Add(now.Sub(m.viewedAt))
+	standby := m.state.id != 0 && s.Lanes == 0 && !free(m.view)
+	m.mu.Unlock()
+
+	if !oldest.IsZero() && !m.view.Now.IsZero() {
+		s.Oldest = max(0, clock.Sub(oldest))
+	}
+	switch lanes := r.cfg.Claim == ClaimLanes; {
+	case now.Sub(database.at) > max(silence, 3*r.cfg.Interval):
+		s.Reason = reason("PostgreSQL", database)
+	case now.Sub(kafka.at) > silence:
+		s.Reason = reason("Kafka", kafka)
+	case lanes && s.Lanes == 0 && !standby:
+		s.Reason = "no lanes yet"
+	default:
+		s.Ready = true
+	}
+	return s
+}
+
+// free tells whether a lane has no owner.
+func free(v View) bool {
+	for _, l := range v.Lanes {
+		if l.Owner == 0 {
+			return true
+		}
+	}
+	return len(v.Lanes) == 0
+}
+
+func reason(server string, h health) string {
+	switch {
+	case h.err != nil:
+		return server + " does not answer: " + h.err.Error()
+	case h.at.IsZero():
+		return server + " has not answered yet"
+	}
+	return server + " has not answered since " + h.at.UTC().Format(time.RFC3339)
+}
