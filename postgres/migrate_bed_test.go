@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -91,6 +92,19 @@ func query(t testing.TB, conn *pgx.Conn, sql string, args ...any) string {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return got
+}
+
+// waitFor asks the server until a condition holds there.
+func waitFor(t testing.TB, conn *pgx.Conn, condition string) {
+	t.Helper()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-again.C {
+		if query(t, conn, condition) == "true" {
+			return
+		}
+	}
+	t.Fatalf("never: %s", condition)
 }
 
 func must(t testing.TB, err error) {

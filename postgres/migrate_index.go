@@ -73,7 +73,9 @@ func (c *catalog) planIndex(p *plan) error {
 	return nil
 }
 
-func (p *plan) note(format string, args ...any) { p.notes = append(p.notes, fmt.Sprintf(format, args...)) }
+func (p *plan) note(format string, args ...any) {
+	p.notes = append(p.notes, fmt.Sprintf(format, args...))
+}
 
 // building returns the backend that builds an index on the table now, or 0.
 func (c *catalog) building() int32 {

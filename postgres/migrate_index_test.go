@@ -3,11 +3,10 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 
 	"posthaste.dev/posthaste/postgres"
 )
@@ -22,16 +21,22 @@ func adopted(t *testing.T, url, rows string) (*database, postgres.Names) {
 	return d, names(t, "outbox_event", "posthaste")
 }
 
-// interrupt builds an index concurrently and has it fail at the end, which leaves an invalid one, as a statement_timeout
-// or a lost connection does: another transaction's snapshot holds the build up until it is cancelled.
-func interrupt(t *testing.T, d *database, build string) {
+// interrupt leaves an invalid index as a statement_timeout or a lost connection does: another transaction's snapshot
+// holds the build up at its end, until it is cancelled.
+func interrupt(t *testing.T, d *database, name string) {
 	t.Helper()
 	snapshot := connect(t, d.config)
 	exec(t, snapshot, "begin isolation level repeatable read", "select count(*) from outbox_event")
 	builder := connect(t, d.config)
-	exec(t, builder, "set statement_timeout = '300ms'")
-	if _, err := builder.Exec(context.Background(), build); err == nil {
-		t.Fatalf("%s was not interrupted", build)
+	done := make(chan error, 1)
+	go func() {
+		_, err := builder.Exec(context.Background(), strings.Replace(build, "ix_outbox_event_unpublished", name, 1))
+		done <- err
+	}()
+	waitFor(t, d.admin, "exists (select from pg_index where indexrelid = to_regclass('"+name+"') and indisready)")
+	exec(t, d.admin, fmt.Sprintf("select pg_cancel_backend(%d)", builder.PgConn().PID()))
+	if err := <-done; err == nil {
+		t.Fatalf("building %s was not interrupted", name)
 	}
 	exec(t, snapshot, "rollback")
 }
@@ -46,8 +51,8 @@ func TestMigrateRebuildsInterruptedIndex(t *testing.T) {
 		d, n := adopted(t, url, "50000")
 		up(t, d.admin, n, postgres.MigrateOptions{})
 		exec(t, d.admin, "drop index ix_outbox_event_unpublished")
-		interrupt(t, d, build)
-		interrupt(t, d, strings.Replace(build, "unpublished", "unpublished_ccnew", 1))
+		interrupt(t, d, "ix_outbox_event_unpublished")
+		interrupt(t, d, "ix_outbox_event_unpublished_ccnew")
 
 		err := postgres.Check(t.Context(), d.admin, n)
 		if !errors.Is(err, postgres.ErrIndex) || !strings.Contains(err.Error(), "interrupted") {
@@ -155,13 +160,6 @@ func TestMigrateLeavesARunningBuildAlone(t *testing.T) {
 			t.Errorf("after the build: %v", m.Steps)
 		}
 	})
-}
-
-// waitFor polls the server until a condition holds there.
-func waitFor(t testing.TB, conn *pgx.Conn, condition string) {
-	t.Helper()
-	exec(t, conn, "do $$ begin for i in 1..1000 loop if "+condition+
-		" then return; end if; perform pg_sleep(0.01), pg_stat_clear_snapshot(); end loop; raise 'never: %', $c$"+condition+"$c$; end $$")
 }
 
 // Writers go on while the index is built, and eight migrations at once build it once.

@@ -109,8 +109,12 @@ func TestMigrateDownLosesNoEventToARace(t *testing.T) {
 		}()
 		waitFor(t, d.admin, "exists (select from pg_locks where relation = 'outbox_event'::regclass and not granted)")
 		exec(t, writer, "commit")
-		if err := <-done; !errors.Is(err, postgres.ErrUnpublished) || !strings.Contains(err.Error(), "1 unpublished event;") {
+		// On a machine under load the lock may have been given up before the commit.
+		if err := <-done; !errors.Is(err, postgres.ErrBusy) && (!errors.Is(err, postgres.ErrUnpublished) || !strings.Contains(err.Error(), "1 unpublished event;")) {
 			t.Errorf("down beside a writer that commits: %v", err)
+		}
+		if got := query(t, d.admin, "select count(*) from outbox_event"); got != "1" {
+			t.Errorf("%s events", got)
 		}
 
 		exec(t, d.admin, "delete from outbox_event")

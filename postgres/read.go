@@ -49,7 +49,7 @@ func (r *eventReader) statement(q *relay.Read, claim bool) (string, []any) {
 	}
 	sql := r.base
 	if !claim && !q.Lanes.All() {
-		sql += " and get_bit(" + arg(q.Lanes.Bits()) + ", hashtext(partition_key) & $3) = 1"
+		sql += " and get_bit(" + arg(q.Lanes.Bits()) + "::bytea, hashtext(partition_key) & $3) = 1"
 	}
 	if len(q.Without) > 0 {
 		sql += " and id not in (select unnest(" + arg(q.Without) + "::bigint[]))"

@@ -19,8 +19,6 @@ type Event struct {
 	Headers       []byte // the optional headers column as PostgreSQL prints it, nil where null or absent
 	CreatedAt     time.Time
 	Lane          int
-
-	orphan bool // its lane was lost while it was in flight: after a failure it is the next owner's to send
 }
 
 // rowOverhead is what an Event costs in memory beside its bytes: the struct, its slot in the queues and its entry in

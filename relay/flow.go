@@ -40,10 +40,10 @@ type flow struct {
 	holds  holds
 	lifted []*hold // lifted to look again, not yet proven
 
-	// epoch goes up whenever a read on its way can no longer say how far it has looked.
-	epoch int
-	// lanesEpoch goes up with every change of lanes: rows of a read from before are thrown away.
-	lanesEpoch int
+	// epoch goes up whenever rows that a read on its way has left out, as held or in memory, may have to be read after
+	// all, or its lanes are others: it is thrown away whole, since a later row of a key must not come in before an
+	// earlier one.
+	epoch      int
 	sweepFound int
 }
 
@@ -62,10 +62,9 @@ func newFlow(l limits, strict bool) *flow {
 // request is a Read with what must still be true when its rows arrive.
 type request struct {
 	Read
-	final      int64 // H when the read began
-	sweep      bool
-	epoch      int
-	lanesEpoch int
+	final int64 // H when the read began
+	sweep bool
+	epoch int
 }
 
 // nextRead returns the read to make now, or nil while there is no room. A sweep reads from the beginning.
@@ -76,7 +75,7 @@ func (f *flow) nextRead(limit int, sweep bool) *request {
 	}
 	r := &request{
 		Read:  Read{Above: f.floor, UpTo: math.MaxInt64, Lanes: f.lanes, Limit: limit, Bytes: room},
-		final: f.final(), sweep: sweep, epoch: f.epoch, lanesEpoch: f.lanesEpoch,
+		final: f.final(), sweep: sweep, epoch: f.epoch,
 	}
 	if sweep {
 		r.Above = math.MinInt64
@@ -103,7 +102,7 @@ func (f *flow) final() int64 {
 
 // arrived takes the rows of a read in.
 func (f *flow) arrived(r *request, events []*Event, more bool) {
-	if r.lanesEpoch != f.lanesEpoch {
+	if r.epoch != f.epoch {
 		return
 	}
 	reach := int64(math.MaxInt64)
@@ -127,7 +126,7 @@ func (f *flow) arrived(r *request, events []*Event, more bool) {
 		f.bytes += e.Size()
 		f.queue = append(f.queue, e)
 	}
-	if r.epoch == f.epoch && (!more || len(events) > 0) {
+	if !more || len(events) > 0 {
 		f.floor = max(f.floor, min(r.final, reach))
 	}
 }
@@ -181,10 +180,7 @@ func (f *flow) setLanes(lanes LaneSet) {
 		gained = gained || !f.lanes.Has(l)
 	}
 	f.lanes = lanes
-	f.lanesEpoch++
-	for _, e := range f.sending {
-		e.orphan = e.orphan || !lanes.Has(e.Lane)
-	}
+	f.epoch++
 	if gained {
 		f.reset()
 	}
@@ -244,9 +240,8 @@ func (f *flow) published(errs []error, now time.Time) outcome {
 	}
 	f.sending = nil
 	f.queue = append(failed, f.queue...)
-	if slices.ContainsFunc(failed, func(e *Event) bool { return e.orphan }) {
-		f.filterQueue(func(e *Event) bool { return e.orphan }, nil)
-		f.reset() // the lane may be ours again, and its reads left these rows out
+	if len(failed) > 0 {
+		f.filterQueue(func(e *Event) bool { return !f.lanes.Has(e.Lane) }, nil)
 	}
 	if len(out.held) > 0 {
 		f.filterQueue(func(e *Event) bool { return f.holds.covering(e) != nil },
@@ -275,8 +270,8 @@ func (f *flow) prove(e *Event) {
 	}
 }
 
-// lift ends the holds whose time has come, and tells whether there were any: their rows are read again from just below
-// the first of them, and no read on its way may say how far it has looked.
+// lift ends the holds whose time has come, and tells whether there were any. Their rows are read again, from just below
+// the first of them.
 func (f *flow) lift(now time.Time) bool {
 	due := f.holds.due(now)
 	for _, h := range due {
