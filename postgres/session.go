@@ -69,8 +69,7 @@ const (
 )
 
 // writersSQL lists who may have drawn ids that are not in view yet: whoever holds the lock of a writer on the table or a
-// partition of it. No pid is left out: behind a pooler it may serve anybody. A prepared transaction has no pid, and
-// another name than it had before.
+// partition of it. No pid is left out: behind a pooler it may serve anybody. A prepared transaction has no pid.
 const writersSQL = `
 select l.virtualtransaction, l.pid is null
 from pg_locks l

@@ -43,7 +43,7 @@ func (h *horizon) observe(look Horizon) (backwards bool) {
 }
 
 // ended tells whether none of the waited-for is among the present. A prepared transaction may be one of them under
-// its new name, whichever it is.
+// another name, whichever it is.
 func ended(waiting map[string]struct{}, present []Writer) bool {
 	for _, w := range present {
 		if _, waited := waiting[w.ID]; waited || w.Prepared {

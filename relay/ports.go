@@ -76,7 +76,7 @@ type Horizon struct {
 // Writer names a transaction that may have drawn ids.
 type Writer struct {
 	ID string
-	// Prepared transactions go by another name than before they were prepared.
+	// Prepared transactions may go by another name than before, as they do after a restart of the server.
 	Prepared bool
 }
 

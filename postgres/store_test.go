@@ -1,0 +1,293 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"posthaste.dev/posthaste/postgres"
+	"posthaste.dev/posthaste/relay"
+)
+
+// bed is one outbox and what a relay works on it with.
+type bed struct {
+	*database
+	names postgres.Names
+	store *postgres.Store
+}
+
+func newBed(t *testing.T, url string, change ...func(*postgres.Config)) *bed {
+	t.Helper()
+	d := newDatabase(t, url)
+	n := names(t, "outbox_event", "posthaste")
+	up(t, d.admin, n, postgres.MigrateOptions{Headers: true, Lanes: 8})
+	b := &bed{database: d, names: n}
+	b.store = b.newStore(t, change...)
+	return b
+}
+
+func (b *bed) newStore(t *testing.T, change ...func(*postgres.Config)) *postgres.Store {
+	t.Helper()
+	cfg := postgres.Config{Conn: b.config, Names: b.names, Member: t.Name(), Version: "test"}
+	for _, f := range change {
+		f(&cfg)
+	}
+	s, err := postgres.NewStore(cfg)
+	must(t, err)
+	return s
+}
+
+func (b *bed) open(t *testing.T) relay.Session {
+	t.Helper()
+	s, err := b.store.Open(t.Context())
+	must(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// write inserts one event and returns its id.
+func (b *bed) write(t *testing.T, topic, key string) int64 {
+	t.Helper()
+	var id int64
+	err := b.admin.QueryRow(t.Context(), `
+insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key, headers)
+values (gen_random_uuid(), 'Order', $2, 'order.confirmed.v1', '{"n":1.10}', $1, $2, '{"tenant":"a"}') returning id`, topic, key).Scan(&id)
+	must(t, err)
+	return id
+}
+
+func allLanes() relay.LaneSet { return relay.NewLaneSet(8, 0, 1, 2, 3, 4, 5, 6, 7) }
+
+func everything() *relay.Read {
+	return &relay.Read{Above: math.MinInt64, UpTo: math.MaxInt64, Lanes: allLanes(), Limit: 100, Bytes: 1 << 20}
+}
+
+func exchange(t *testing.T, s relay.Session, x relay.Exchange) relay.Result {
+	t.Helper()
+	r, err := s.Exchange(t.Context(), x)
+	must(t, err)
+	return r
+}
+
+func read(t *testing.T, s relay.Session, change func(*relay.Read)) []*relay.Event {
+	t.Helper()
+	q := everything()
+	change(q)
+	return exchange(t, s, relay.Exchange{Read: q}).Events
+}
+
+func ids(events []*relay.Event) []int64 {
+	var ids []int64
+	for _, e := range events {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+func refs(events []*relay.Event) []relay.Ref {
+	var refs []relay.Ref
+	for _, e := range events {
+		refs = append(refs, relay.Ref{ID: e.ID, EventID: e.EventID})
+	}
+	return refs
+}
+
+func TestReadFilters(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		b := newBed(t, url)
+		for i := range 12 {
+			b.write(t, fmt.Sprint("t", i%2), fmt.Sprint("k", i%3))
+		}
+		s := b.open(t)
+		all := read(t, s, func(*relay.Read) {})
+		if len(all) != 12 || !slices.IsSorted(ids(all)) {
+			t.Fatalf("read %v, want 12 events in order", ids(all))
+		}
+		e := all[0]
+		if string(e.Payload) != `{"n": 1.10}` || string(e.Headers) != `{"tenant": "a"}` || e.AggregateType != "Order" || e.AggregateID != "k0" ||
+			e.EventType != "order.confirmed.v1" || e.EventID == uuid.Nil || time.Since(e.CreatedAt).Abs() > time.Hour {
+			t.Errorf("read %+v", e)
+		}
+		var lanes []int
+		for _, e := range all {
+			lanes = append(lanes, e.Lane)
+		}
+		expect := func(what string, change func(*relay.Read), want func(*relay.Event) bool) {
+			t.Helper()
+			got := ids(read(t, s, change))
+			var wanted []int64
+			for _, e := range all {
+				if want(e) {
+					wanted = append(wanted, e.ID)
+				}
+			}
+			if !slices.Equal(got, wanted) {
+				t.Errorf("%s: read %v, want %v", what, got, wanted)
+			}
+		}
+		expect("above", func(r *relay.Read) { r.Above = 4 }, func(e *relay.Event) bool { return e.ID > 4 })
+		expect("up to", func(r *relay.Read) { r.UpTo = 4 }, func(e *relay.Event) bool { return e.ID <= 4 })
+		expect("limit", func(r *relay.Read) { r.Limit = 3 }, func(e *relay.Event) bool { return e.ID <= 3 })
+		expect("without", func(r *relay.Read) { r.Without = []int64{2, 5} }, func(e *relay.Event) bool { return e.ID != 2 && e.ID != 5 })
+		expect("topics", func(r *relay.Read) { r.Topics = []string{"t1"} }, func(e *relay.Event) bool { return e.Topic != "t1" })
+		expect("keys", func(r *relay.Read) { r.Keys = []relay.TopicKey{{Topic: "t0", Key: "k0"}, {Topic: "t1", Key: "k2"}} },
+			func(e *relay.Event) bool { return e.Topic+e.Key != "t0k0" && e.Topic+e.Key != "t1k2" })
+		expect("lanes", func(r *relay.Read) { r.Lanes = relay.NewLaneSet(8, lanes[0]) }, func(e *relay.Event) bool { return e.Lane == lanes[0] })
+	})
+}
+
+func TestReadStopsAtItsBytes(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		b := newBed(t, url)
+		for range 5 {
+			b.write(t, "t", "k")
+		}
+		q := everything()
+		q.Bytes = 1
+		r := exchange(t, b.open(t), relay.Exchange{Read: q})
+		if len(r.Events) != 1 || !r.More {
+			t.Errorf("read %d events, more %v; want the first alone, and more to come", len(r.Events), r.More)
+		}
+	})
+}
+
+func TestSettle(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		for _, mode := range []relay.SettleMode{relay.SettleMark, relay.SettleDelete} {
+			t.Run(string(mode), func(t *testing.T) {
+				b := newBed(t, url, func(c *postgres.Config) { c.Settle = mode })
+				for range 4 {
+					b.write(t, "t", "k")
+				}
+				s := b.open(t)
+				events := read(t, s, func(*relay.Read) {})
+				// Another event has the id of the third by now, and somebody else has published the fourth.
+				exec(t, b.admin, "update outbox_event set event_id = gen_random_uuid() where id = 3",
+					"update outbox_event set published_at = now() where id = 4")
+				r := exchange(t, s, relay.Exchange{Settle: refs(events), Read: everything()})
+				if r.Settled != 2 || r.Foreign != 1 {
+					t.Errorf("settled %d, foreign %d; want 2 and 1", r.Settled, r.Foreign)
+				}
+				if got := ids(r.Events); !slices.Equal(got, []int64{3}) {
+					t.Errorf("the read of the same exchange sees %v, want the third alone", got)
+				}
+			})
+		}
+	})
+}
+
+func TestSettleGivesLocksUp(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		b := newBed(t, url)
+		b.write(t, "t", "k")
+		s := b.open(t)
+		events := read(t, s, func(*relay.Read) {})
+		exec(t, b.admin, "begin", "select 1 from outbox_event for update")
+		_, err := s.Exchange(t.Context(), relay.Exchange{Settle: refs(events)})
+		if !errors.Is(err, relay.ErrRowsLocked) {
+			t.Errorf("settle of a locked row: %v, want ErrRowsLocked", err)
+		}
+		exec(t, b.admin, "rollback")
+	})
+}
+
+func TestHorizon(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		b := newBed(t, url)
+		s := b.open(t)
+		look := func() relay.Horizon {
+			t.Helper()
+			return *exchange(t, s, relay.Exchange{Read: everything(), Horizon: true}).Horizon
+		}
+		if h := look(); h.Last != 0 || len(h.Writers) != 0 {
+			t.Errorf("a fresh table shows %+v; the sequence has given nothing out", h)
+		}
+		b.write(t, "t", "k")
+		writer := connect(t, b.config)
+		exec(t, writer, "begin", insertEvents("outbox_event", "3"))
+		h := look()
+		if h.Last != 4 || len(h.Writers) != 1 || h.Writers[0].Prepared {
+			t.Fatalf("with a writer open: %+v", h)
+		}
+		exec(t, writer, "prepare transaction '"+b.name+"'")
+		p := look()
+		if len(p.Writers) != 1 || !p.Writers[0].Prepared {
+			t.Errorf("with a prepared writer: %+v", p)
+		}
+		exec(t, writer, "commit prepared '"+b.name+"'")
+		if h := look(); len(h.Writers) != 0 {
+			t.Errorf("after its commit: %+v", h)
+		}
+	})
+}
+
+func TestClaimsDoNotOverlap(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		b := newBed(t, url)
+		for range 6 {
+			b.write(t, "t", "k")
+		}
+		claim := func(limit int) relay.Claim {
+			t.Helper()
+			q := *everything()
+			q.Limit = limit
+			c, err := b.open(t).Claim(t.Context(), q)
+			must(t, err)
+			return c
+		}
+		first, second := claim(2), claim(3)
+		if !slices.Equal(ids(first.Events()), []int64{1, 2}) || !slices.Equal(ids(second.Events()), []int64{3, 4, 5}) {
+			t.Fatalf("claimed %v and %v", ids(first.Events()), ids(second.Events()))
+		}
+		must(t, first.Settle(t.Context(), refs(first.Events())))
+		must(t, second.Release(t.Context()))
+		if got := ids(claim(10).Events()); !slices.Equal(got, []int64{3, 4, 5, 6}) {
+			t.Errorf("after a settle and a release %v are left", got)
+		}
+	})
+}
+
+func TestStoreRefusals(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		b := newBed(t, url)
+		for name, c := range map[string]struct {
+			break_ func(*pgx.ConnConfig, *postgres.Config)
+			want   string
+		}{
+			"password": {func(c *pgx.ConnConfig, _ *postgres.Config) { c.User, c.Password = "nobody_"+b.name, "secret-word" }, "user"},
+			"database": {func(c *pgx.ConnConfig, _ *postgres.Config) { c.Database = "none_" + b.name }, "does not exist"},
+			"table":    {func(_ *pgx.ConnConfig, c *postgres.Config) { c.Names = names(t, "nowhere", "posthaste") }, "posthaste migrate up"},
+			"lanes":    {func(_ *pgx.ConnConfig, c *postgres.Config) { c.Lanes = 16 }, "posthaste lanes"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				s := b.newStore(t, func(cfg *postgres.Config) {
+					cfg.Conn = cfg.Conn.Copy()
+					c.break_(cfg.Conn, cfg)
+				})
+				_, err := s.Open(t.Context())
+				if _, permanent := errors.AsType[*relay.Permanent](err); !permanent || !strings.Contains(err.Error(), c.want) ||
+					strings.Contains(err.Error(), "secret-word") {
+					t.Errorf("open: %v; want a permanent error that says %q", err, c.want)
+				}
+			})
+		}
+		away := b.newStore(t, func(cfg *postgres.Config) {
+			cfg.Conn = cfg.Conn.Copy()
+			cfg.Conn.Host, cfg.Conn.Port, cfg.Conn.Fallbacks = "127.0.0.1", 1, nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := away.Open(ctx)
+		if _, permanent := errors.AsType[*relay.Permanent](err); err == nil || permanent {
+			t.Errorf("open of a server that is away: %v; want an error that waiting may mend", err)
+		}
+	})
+}
