@@ -89,12 +89,12 @@ type registration struct {
 // sideMark is the comment on schemas that migrate made, and may drop when they are empty.
 const sideMark = "made by posthaste migrate"
 
-// sideRights lists what a relay needs on each side table.
+// sideRights lists what a relay needs on each side table. Members themselves carry out a change of the lanes' number.
 var sideRights = map[string][]string{
 	"schema_version": {"SELECT"},
-	"outbox":         {"SELECT"},
+	"outbox":         {"SELECT", "UPDATE"},
 	"member":         {"SELECT", "INSERT", "UPDATE", "DELETE"},
-	"lane":           {"SELECT", "UPDATE"},
+	"lane":           {"SELECT", "INSERT", "UPDATE", "DELETE"},
 }
 
 func sideTables() []string { return []string{"schema_version", "outbox", "member", "lane"} }

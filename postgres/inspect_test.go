@@ -84,8 +84,9 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 func grantRelay(t testing.TB, d *database, role string) {
 	t.Helper()
 	exec(t, d.admin, "grant usage on schema public, posthaste to "+role, "grant select, update, delete on outbox_event to "+role,
-		"grant select on outbox_event_id_seq to "+role, "grant select on posthaste.schema_version, posthaste.outbox to "+role,
-		"grant select, insert, update, delete on posthaste.member to "+role, "grant select, update on posthaste.lane to "+role)
+		"grant select on outbox_event_id_seq to "+role, "grant select on posthaste.schema_version to "+role,
+		"grant select, update on posthaste.outbox to "+role,
+		"grant select, insert, update, delete on posthaste.member, posthaste.lane to "+role)
 }
 
 func TestCheckListsAllProblemsAtOnce(t *testing.T) {

@@ -93,6 +93,7 @@ func (c *claimLoop) round(ctx context.Context, session Session) error {
 		return err
 	}
 	c.ledger.databaseAnswered(nil)
+	c.ledger.read()
 	events := claim.Events()
 	c.report(events)
 	c.pacer.read(len(events), len(events) == read.Limit, time.Now())

@@ -11,16 +11,16 @@ var ErrRowsLocked = errors.New("rows of this outbox stay locked by another trans
 
 // foreign finds a relay that works outside the lanes: it publishes or locks rows that are ours. A single row may be an
 // operator's, and a lane that has just come to us may bring marks of its last owner, so it takes foreignSigns signs
-// within foreignWindow, counted from foreignGrace after the latest gain of a lane.
+// within foreignWindow, and none counts within the grace after the latest gain of a lane.
 type foreign struct {
-	signs []time.Time
+	grace time.Duration
 	since time.Time
+	signs []time.Time
 }
 
 const (
 	foreignSigns  = 3
 	foreignWindow = time.Minute
-	foreignGrace  = 15 * time.Second
 )
 
 // pardon starts the grace anew.
@@ -28,7 +28,7 @@ func (f *foreign) pardon(now time.Time) { f.signs, f.since = nil, now }
 
 // seen counts a sign, and returns an ErrForeignRelay when they are too many to be chance.
 func (f *foreign) seen(now time.Time, what string) error {
-	if now.Sub(f.since) < foreignGrace {
+	if now.Sub(f.since) < f.grace {
 		return nil
 	}
 	f.signs = append(f.signs, now)

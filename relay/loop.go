@@ -84,7 +84,7 @@ func newLoop(r *Relay) *loop {
 		opened: make(chan opened, 1), exchanged: make(chan exchanged, 1), published: make(chan []error, 1),
 		reopen:    newBackoff(100*time.Millisecond, 3*time.Second),
 		republish: newBackoff(100*time.Millisecond, 5*time.Second),
-		pacer:     newPacer(r.cfg), start: time.Now(), sweepAt: time.Now().Add(r.cfg.SweepInterval),
+		pacer:     newPacer(r.cfg), foreign: foreign{grace: 2 * r.cfg.Lease}, start: time.Now(), sweepAt: time.Now().Add(r.cfg.SweepInterval),
 	}
 }
 
@@ -349,6 +349,7 @@ func (l *loop) settleExchange(x exchanged) error {
 	if x.read != nil {
 		l.flow.arrived(x.read, x.result.Events, x.result.More)
 		l.pacer.read(len(x.result.Events), x.result.More, now)
+		l.ledger.read()
 	}
 	if h := x.result.Horizon; h != nil {
 		l.look(x, *h, now)

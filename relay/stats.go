@@ -10,6 +10,7 @@ import (
 type Stats struct {
 	Published  map[string]int64 // acknowledged events by topic
 	Errors     map[string]int64 // failures by class: outage, topic, refused, database
+	Reads      int64            // reads of the outbox table, empty ones too
 	TakeOvers  int64            // lanes taken from relays that died
 	SweepFinds int64            // events that only the sweep found: 0 unless PostgreSQL lost marks
 	Lanes      int              // lanes owned
@@ -26,6 +27,7 @@ type ledger struct {
 	mu        sync.Mutex
 	published map[string]int64
 	errors    map[string]int64
+	reads     int64
 	sweep     int64
 	held      int
 	oldest    time.Time // created_at of the oldest event that waits, zero for none
@@ -54,6 +56,12 @@ func (l *ledger) count(events []*Event, errs []error) {
 			l.errors[classOf(errs[i]).String()]++
 		}
 	}
+}
+
+func (l *ledger) read() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reads++
 }
 
 func (l *ledger) waiting(oldest time.Time, held int, sweep int) {
@@ -96,6 +104,7 @@ func (r *Relay) Stats() Stats {
 	s := Stats{
 		Published:  maps.Clone(l.published),
 		Errors:     maps.Clone(l.errors),
+		Reads:      l.reads,
 		SweepFinds: l.sweep,
 		Held:       l.held,
 	}

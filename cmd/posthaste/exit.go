@@ -69,6 +69,7 @@ func printError(w io.Writer, command string, err error) {
 		wrong   *settings.Error
 		schema  *postgres.SchemaError
 		problem postgres.Problem
+		connect *postgres.ConnectError
 		hint    hinted
 		usage   usageError
 	)
@@ -90,6 +91,8 @@ func printError(w io.Writer, command string, err error) {
 		}
 	case errors.As(err, &problem):
 		say(problem.Cause, problem.Fix)
+	case errors.As(err, &connect):
+		say(fmt.Sprintf("connect to PostgreSQL at %s: %s", connect.Where, connect.Cause), connect.Fix)
 	case errors.As(err, &hint):
 		say(hint.Error(), hint.hint)
 	case errors.As(err, &usage):

@@ -21,6 +21,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	descPublished  = desc("published_events_total", "Events that Kafka acknowledged, by topic.", "topic")
 	descErrors     = desc("errors_total", "Failures by class: outage and database are ridden out, topic and refused make events wait.", "class")
+	descReads      = desc("reads_total", "Reads of the outbox table, empty ones too.")
 	descTakeOvers  = desc("lane_takeovers_total", "Lanes taken from relays that died or stalled.")
 	descSweepFinds = desc("sweep_finds_total", "Events that only the sweep found; above 0 only when PostgreSQL lost marks.")
 	descOldest     = desc("oldest_unpublished_age_seconds", "Age of the oldest unpublished event of this relay's lanes, by the database clock; 0 without any.")
@@ -33,7 +34,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descPublished, descErrors, descTakeOvers, descSweepFinds, descOldest, descLanes,
+	for _, d := range []*prometheus.Desc{descPublished, descErrors, descReads, descTakeOvers, descSweepFinds, descOldest, descLanes,
 		descLanesTotal, descRelays, descHeld, descReady} {
 		ch <- d
 	}
@@ -51,6 +52,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for class, n := range s.Errors {
 		send(descErrors, prometheus.CounterValue, float64(n), class)
 	}
+	send(descReads, prometheus.CounterValue, float64(s.Reads))
 	send(descTakeOvers, prometheus.CounterValue, float64(s.TakeOvers))
 	send(descSweepFinds, prometheus.CounterValue, float64(s.SweepFinds))
 	send(descOldest, prometheus.GaugeValue, s.Oldest.Seconds())

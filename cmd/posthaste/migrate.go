@@ -183,9 +183,7 @@ func printOutbox(w io.Writer, o *postgres.Outbox) {
 		line("registered", "%s, %d lanes", origin, o.Lanes)
 	}
 	if o.HasHeaders {
-		line("headers", "yes")
-	} else {
-		line("headers", "no column headers")
+		line("headers", "column headers is there")
 	}
 	for _, p := range o.Warnings {
 		line("warning", "%s", p)

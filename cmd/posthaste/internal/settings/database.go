@@ -68,7 +68,7 @@ func checkURL(dsn string) error {
 // the environment has already stays.
 func ExportPG(dotEnv map[string]string) {
 	for name, value := range dotEnv {
-		if _, given := os.LookupEnv(name); strings.HasPrefix(name, "PG") && !given {
+		if strings.HasPrefix(name, "PG") && os.Getenv(name) == "" {
 			_ = os.Setenv(name, value)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/joho/godotenv"
 	"github.com/spf13/pflag"
 
+	"posthaste.dev/posthaste/internal/pgname"
 	"posthaste.dev/posthaste/postgres"
 )
 
@@ -89,6 +90,7 @@ func Load(from Sources, groups ...Group) (*Config, error) {
 	}
 	l.refuseUnknown()
 	l.finish(c, groups)
+	slices.SortStableFunc(l.problems, func(a, b Problem) int { return strings.Compare(a.Name, b.Name) })
 	if len(l.problems) > 0 {
 		return nil, &Error{l.problems}
 	}
@@ -120,7 +122,7 @@ func (l *loader) load(s Setting) {
 	value, source, ok := l.find(s)
 	if !ok {
 		if s.required {
-			l.refuse(Problem{Name: s.Env, Want: "not set; want " + s.Help})
+			l.refuse(Problem{Name: s.Env, Want: "not set; it is needed: " + s.Help})
 		}
 		return
 	}
@@ -192,7 +194,6 @@ func (l *loader) refuseUnknown() {
 			}
 		}
 	}
-	slices.SortStableFunc(l.problems, func(a, b Problem) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // similar names the setting that differs by the separators or the last letters only, the usual slips.
@@ -243,18 +244,28 @@ func (l *loader) finishDatabase(d *Database) {
 		l.refuse(Problem{Name: "DATABASE_URL", Want: err.Error()})
 	}
 	d.Conn = conn
-	if d.Names, err = postgres.ParseNames(d.Table, d.Schema); err != nil {
-		l.refuse(Problem{Name: "POSTHASTE_TABLE, POSTHASTE_SCHEMA", Want: strings.ReplaceAll(err.Error(), "\n", "; ")})
+	_, terr := pgname.ParseTable(d.Table)
+	_, serr := pgname.ParseSchema(d.Schema)
+	if terr != nil {
+		l.refuse(Problem{Name: "POSTHASTE_TABLE", Want: terr.Error()})
+	}
+	if serr != nil {
+		l.refuse(Problem{Name: "POSTHASTE_SCHEMA", Want: serr.Error()})
+	}
+	if d.Names, err = postgres.ParseNames(d.Table, d.Schema); err != nil && terr == nil && serr == nil {
+		l.refuse(Problem{Name: "POSTHASTE_TABLE", Want: err.Error()})
 	}
 }
 
 func (l *loader) finishKafka(k *Kafka) {
-	switch sasl := k.SASL != "none"; {
-	case sasl && k.Username == "":
+	sasl := k.SASL != "none"
+	if sasl && k.Username == "" {
 		l.refuse(Problem{Name: "POSTHASTE_KAFKA_USERNAME", Want: "not set; POSTHASTE_KAFKA_SASL=" + k.SASL + " needs it"})
-	case sasl && k.Password == "":
-		l.refuse(Problem{Name: "POSTHASTE_KAFKA_PASSWORD", Want: "not set, nor is POSTHASTE_KAFKA_PASSWORD_FILE; POSTHASTE_KAFKA_SASL=" + k.SASL + " needs it"})
-	case !sasl && (k.Username != "" || k.Password != ""):
+	}
+	if sasl && k.Password == "" {
+		l.refuse(Problem{Name: "POSTHASTE_KAFKA_PASSWORD", Want: "not set, nor is POSTHASTE_KAFKA_PASSWORD_FILE; POSTHASTE_KAFKA_SASL=" + k.SASL + " needs one"})
+	}
+	if !sasl && (k.Username != "" || k.Password != "") {
 		l.refuse(Problem{Name: "POSTHASTE_KAFKA_SASL", Given: "none", Want: "want a mechanism, since a user or password is given"})
 	}
 	if k.CAFile != "" && !k.TLS {

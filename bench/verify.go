@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// verify compares the topic, read from the start, with the table: every event once, unchanged, the events of a key in
+// id order and on one partition.
+func (p place) verify(ctx context.Context) error {
+	type event struct {
+		id         int64
+		key, value string
+	}
+	rows, err := p.db.Query(ctx, `select event_id::text, id, partition_key, payload::text from outbox_event`)
+	if err != nil {
+		return fmt.Errorf("verify: read table: %w", err)
+	}
+	open := map[string]event{}
+	var id string
+	var e event
+	_, err = pgx.ForEachRow(rows, []any{&id, &e.id, &e.key, &e.value}, func() error {
+		open[id] = e
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("verify: read table: %w", err)
+	}
+
+	type line struct {
+		id        int64
+		partition int32
+	}
+	lines := map[string]line{}
+	var strange, changed, reordered int
+	err = p.eachRecord(ctx, func(rec *kgo.Record) {
+		id := eventID(rec)
+		e, ok := open[id]
+		if !ok {
+			strange++
+			return
+		}
+		delete(open, id)
+		if string(rec.Key) != e.key || string(rec.Value) != e.value {
+			changed++
+		}
+		if last, ok := lines[e.key]; ok && (last.id > e.id || last.partition != rec.Partition) {
+			reordered++
+			return
+		}
+		lines[e.key] = line{e.id, rec.Partition}
+	})
+	if err != nil {
+		return fmt.Errorf("verify: read topic: %w", err)
+	}
+	if len(open)+strange+changed+reordered > 0 {
+		return fmt.Errorf("verify: %d events lost, %d repeated or unknown, %d changed, %d reordered",
+			len(open), strange, changed, reordered)
+	}
+	return nil
+}
+
+func eventID(rec *kgo.Record) string {
+	for _, h := range rec.Headers {
+		if h.Key == "event_id" {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+// eachRecord reads all partitions of the topic to the high watermark they have now.
+func (p place) eachRecord(ctx context.Context, do func(*kgo.Record)) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(p.brokers...))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, p.topic)
+	if err != nil {
+		return err
+	}
+	if err := ends.Error(); err != nil {
+		return err
+	}
+	left := map[int32]int64{}
+	from := map[int32]kgo.Offset{}
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Offset > 0 {
+			left[o.Partition] = o.Offset
+			from[o.Partition] = kgo.NewOffset().AtStart()
+		}
+	})
+	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{p.topic: from})
+	for len(left) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return err
+		}
+		fetches.EachRecord(func(rec *kgo.Record) {
+			end, ok := left[rec.Partition]
+			if ok && rec.Offset < end {
+				do(rec)
+			}
+			if rec.Offset >= end-1 {
+				delete(left, rec.Partition)
+			}
+		})
+	}
+	return nil
+}

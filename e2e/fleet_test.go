@@ -1,0 +1,183 @@
+package e2e_test
+
+import (
+	"net/url"
+	"sync"
+	"time"
+
+	"posthaste.dev/posthaste/e2e/process"
+	"posthaste.dev/posthaste/e2e/proxy"
+)
+
+// fleet is a number of relays to which harm is done. One goroutine uses it.
+type fleet struct {
+	b       *bed
+	spec    process.Spec
+	slow    bool // every relay reaches its database by a proxy
+	members []*member
+	pending sync.WaitGroup // relays that are to stop
+	forgive int            // strikes that may lead to duplicates
+}
+
+type member struct {
+	*process.Process
+	thaw  time.Time // not zero while frozen
+	proxy *proxy.Proxy
+	brisk time.Time // not zero while its proxy is slow: when that ends
+}
+
+func (f *fleet) start() *member {
+	f.b.t.Helper()
+	m, spec := &member{}, f.spec
+	if f.slow {
+		m.proxy, spec = f.b.proxied(spec)
+	}
+	m.Process = f.b.start(spec)
+	return m
+}
+
+// proxied puts a proxy between a relay and its database.
+func (b *bed) proxied(spec process.Spec) (*proxy.Proxy, process.Spec) {
+	b.t.Helper()
+	u, err := url.Parse(b.dsn)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	p, err := proxy.New(u.Host)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(p.Close)
+	u.Host = p.Addr()
+	spec.Env = append(spec.Env[:len(spec.Env):len(spec.Env)], "DATABASE_URL="+u.String())
+	return p, spec
+}
+
+// run does the strikes at their time and undoes at its end what lasts.
+func (f *fleet) run(strikes []strike) {
+	began := time.Now()
+	for _, s := range strikes {
+		f.until(began.Add(s.at))
+		f.strike(s)
+	}
+	for _, m := range f.members {
+		for !m.thaw.IsZero() || !m.brisk.IsZero() {
+			f.until(later(m.thaw, m.brisk))
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// until waits for a moment and meanwhile ends what is to end, and looks whether every relay still runs.
+func (f *fleet) until(moment time.Time) {
+	for {
+		for _, m := range f.members {
+			if !m.thaw.IsZero() && time.Now().After(m.thaw) {
+				m.Thaw()
+				m.thaw = time.Time{}
+			}
+			if !m.brisk.IsZero() && time.Now().After(m.brisk) {
+				m.proxy.Delay(0)
+				m.brisk = time.Time{}
+			}
+			select {
+			case <-m.Exited():
+				f.b.t.Fatalf("a relay has exited by itself:\n%s", m.LogTail(25))
+			default:
+			}
+		}
+		left := time.Until(moment)
+		if left <= 0 {
+			return
+		}
+		time.Sleep(min(left, 20*time.Millisecond))
+	}
+}
+
+func (f *fleet) strike(s strike) {
+	m := f.target(s.target)
+	if m == nil && s.harm != stall {
+		return // all frozen
+	}
+	switch s.harm {
+	case kill:
+		f.kill(m)
+	case terminate:
+		f.terminate(m)
+	case freeze:
+		m.Freeze()
+		m.thaw = time.Now().Add(s.length)
+		f.forgive++
+	case lag:
+		m.proxy.Delay(lagged)
+		m.brisk = time.Now().Add(s.length)
+		f.forgive++
+	case stall, stallKill, stallTerminate:
+		f.stall(s, m)
+	}
+}
+
+// stall stops the brokers and does what goes with it when it is half over.
+func (f *fleet) stall(s strike, m *member) {
+	over := make(chan error)
+	go func() { over <- process.Stall(s.length, f.b.pids...) }()
+	if s.harm != stall {
+		time.Sleep(s.length / 2)
+	}
+	switch s.harm {
+	case stallKill:
+		f.kill(m)
+	case stallTerminate:
+		f.terminate(m)
+	}
+	if err := <-over; err != nil {
+		f.b.t.Fatal(err)
+	}
+}
+
+func (f *fleet) kill(m *member) {
+	m.Kill()
+	f.forgive++
+	f.replace(m)
+}
+
+func (f *fleet) terminate(m *member) {
+	f.pending.Go(func() { f.b.stop(m.Process) })
+	f.replace(m)
+}
+
+// replace starts a relay in another's place. A database connection that is slow ends with its relay.
+func (f *fleet) replace(m *member) {
+	for i := range f.members {
+		if f.members[i] == m {
+			f.members[i] = f.start()
+		}
+	}
+}
+
+func (f *fleet) target(n int) *member {
+	var awake []*member
+	for _, m := range f.members {
+		if m.thaw.IsZero() {
+			awake = append(awake, m)
+		}
+	}
+	if len(awake) == 0 {
+		return nil
+	}
+	return awake[n%len(awake)]
+}
+
+// stop asks all relays to stop and waits.
+func (f *fleet) stop() {
+	for _, m := range f.members {
+		f.pending.Go(func() { f.b.stop(m.Process) })
+	}
+	f.pending.Wait()
+}

@@ -1,0 +1,96 @@
+package e2e_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// built holds the binaries of a test run.
+var built string
+
+func TestMain(m *testing.M) {
+	var err error
+	if built, err = os.MkdirTemp("", "posthaste-e2e-"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(built)
+		os.Exit(code)
+	}))
+}
+
+// posthaste returns the binary under test.
+func posthaste(t *testing.T) string {
+	if given := os.Getenv("POSTHASTE_E2E_BINARY"); given != "" {
+		return given
+	}
+	return build(t, buildPosthaste)
+}
+
+// wrongRelay returns the relay that makes mistakes.
+func wrongRelay(t *testing.T) string { return build(t, buildWrongRelay) }
+
+var (
+	buildPosthaste  = builder("posthaste.dev/posthaste/cmd/posthaste")
+	buildWrongRelay = builder("posthaste.dev/posthaste/e2e/wrongrelay")
+)
+
+// builder builds a command once, when it is first wanted.
+func builder(pkg string) func() (string, []byte, error) {
+	type result struct {
+		path string
+		out  []byte
+		err  error
+	}
+	once := sync.OnceValue(func() result {
+		path := filepath.Join(built, filepath.Base(pkg))
+		out, err := exec.Command("go", "build", "-o", path, pkg).CombinedOutput()
+		return result{path, out, err}
+	})
+	return func() (string, []byte, error) {
+		r := once()
+		return r.path, r.out, r.err
+	}
+}
+
+func build(t *testing.T, b func() (string, []byte, error)) string {
+	t.Helper()
+	path, out, err := b()
+	if err != nil {
+		t.Fatalf("build %s: %v\n%s", filepath.Base(path), err, out)
+	}
+	return path
+}
+
+// seedOf returns the seed of a run and logs how to repeat it.
+func seedOf(t *testing.T) uint64 {
+	seed := uint64(time.Now().UnixNano())
+	if given := os.Getenv("POSTHASTE_E2E_SEED"); given != "" {
+		var err error
+		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
+			t.Fatalf("read POSTHASTE_E2E_SEED: %v", err)
+		}
+	}
+	t.Logf("repeat this run with POSTHASTE_E2E_SEED=%d", seed)
+	return seed
+}
+
+// loadTime returns how long a chaos run writes.
+func loadTime(t *testing.T) time.Duration {
+	given := os.Getenv("POSTHASTE_E2E_SECONDS")
+	if given == "" {
+		return 20 * time.Second
+	}
+	seconds, err := strconv.Atoi(given)
+	if err != nil || seconds < 5 {
+		t.Fatalf("POSTHASTE_E2E_SECONDS is %q, want a whole number of at least 5", given)
+	}
+	return time.Duration(seconds) * time.Second
+}

@@ -1,0 +1,106 @@
+package e2e_test
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"posthaste.dev/posthaste/e2e/check"
+	"posthaste.dev/posthaste/e2e/load"
+	"posthaste.dev/posthaste/e2e/process"
+)
+
+// trial is a load on relays that suffer harm.
+type trial struct {
+	relay    process.Spec
+	relays   int
+	slow     bool // the relays reach their database by proxies, for the harm called lag
+	writers  []load.Population
+	load     time.Duration
+	strikes  []strike
+	ordered  func(check.Event) bool
+	patience time.Duration // how long nothing may move before it is judged; 30 seconds if zero
+}
+
+// outcome is what came of a trial.
+type outcome struct {
+	check.Report
+	allowed    int // duplicates
+	rolledBack int
+}
+
+// run starts the relays and the writers, lets the strikes fall, waits until everything is published, or nothing moves
+// any more, stops the relays and judges.
+func (tr trial) run(t *testing.T, b *bed) outcome {
+	t.Helper()
+	history := check.History{Start: time.Now(), Ordered: tr.ordered}
+	f := &fleet{b: b, spec: tr.relay, slow: tr.slow}
+	for range tr.relays {
+		f.members = append(f.members, f.start())
+	}
+	ledger := &load.Ledger{}
+	writing, stopWriting := context.WithTimeout(b.ctx, tr.load)
+	defer stopWriting()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, p := range tr.writers {
+		if err := p.Prepare(b.ctx, b.db); err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			if err := p.Run(writing, b.db, table, ledger); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	auditing, stopAuditing := context.WithCancel(b.ctx)
+	defer stopAuditing()
+	audits := make(chan []check.Audit, 1)
+	go func() { audits <- b.audit(auditing, ledger) }()
+
+	f.run(tr.strikes)
+	wg.Wait()
+	f.until(time.Now())
+	b.drain(cmp.Or(tr.patience, 30*time.Second))
+	stopAuditing()
+	history.Audits = <-audits
+	f.stop()
+	history.Ledger = ledger.Committed()
+	return outcome{b.judge(history), f.forgive * 2 * batchMax, ledger.RolledBack()}
+}
+
+// audit looks twice a second at what is marked until the context ends.
+func (b *bed) audit(ctx context.Context, ledger *load.Ledger) []check.Audit {
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.brokers...))
+	if err != nil {
+		b.t.Error(err)
+		return nil
+	}
+	defer client.Close()
+	auditor := check.NewAuditor(b.db, table, client, b.topics)
+	var audits []check.Audit
+	for {
+		select {
+		case <-time.After(500 * time.Millisecond):
+		case <-ctx.Done():
+			return audits
+		}
+		var committed []string
+		for _, e := range ledger.Committed() {
+			committed = append(committed, e.EventID)
+		}
+		a, err := auditor.Audit(ctx, committed)
+		if ctx.Err() != nil {
+			return audits
+		}
+		if err != nil {
+			b.t.Error(err)
+			return audits
+		}
+		audits = append(audits, a)
+	}
+}
