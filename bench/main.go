@@ -104,7 +104,7 @@ func parse(args []string) (options, error) {
 	refuse(o.database == "", "read --database: no test bed is up: run `go run ./testbed up` or name a server")
 	refuse(o.brokers == "", "read --kafka: no test bed is up: run `go run ./testbed up` or name the brokers")
 	refuse(o.rounds < 1, "read --rounds: want 1 or more")
-	refuse(o.events < 1000, "read --events: want 1000 or more")
+	refuse(o.events < 10_000, "read --events: want 10000 or more; fewer are gone with the first chunks")
 	refuse(o.rate < 1, "read --rate: want 1 or more")
 	refuse(o.steady < time.Second, "read --steady: want 1s or more")
 	return o, errors.Join(errs...)

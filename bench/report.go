@@ -100,7 +100,8 @@ func (r *report) writeJSON(w io.Writer) error {
 // writeTable writes one table a scenario: a line a subject, each figure with its ratio.
 func (r *report) writeTable(w io.Writer) error {
 	fmt.Fprintf(w, "%s; PostgreSQL %s, fsync %s; Kafka with %d broker(s)\n", r.Machine, r.PostgreSQL, r.Fsync, r.Brokers)
-	fmt.Fprintf(w, "medians of %d round(s); x: ratio to the first line\n", r.Rounds)
+	fmt.Fprintf(w, "medians of %d round(s); x: ratio to the first line; every event that was shipped arrived once, unchanged, "+
+		"in the order of its key\n", r.Rounds)
 	for _, scenario := range r.scenarios() {
 		fmt.Fprintln(w)
 		if err := r.writeScenario(w, scenario); err != nil {

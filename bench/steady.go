@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // steady is a relay that keeps up: how long after its commit is an event in a consumer's hands?
@@ -148,74 +147,3 @@ func writerOf(key string) int {
 func percentile(sorted []time.Duration, p int) time.Duration { return sorted[(len(sorted)-1)*p/100] }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// watch is the consumer.
-type watch struct {
-	client *kgo.Client
-	done   chan struct{}
-	mu     sync.Mutex
-	came   map[string]time.Time
-	news   chan struct{} // closed and replaced when something comes
-}
-
-func (p place) watch() (*watch, error) {
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(p.brokers...), kgo.ConsumeTopics(p.topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("start consumer: %w", err)
-	}
-	w := &watch{client: client, done: make(chan struct{}), came: map[string]time.Time{}, news: make(chan struct{})}
-	go w.run()
-	return w, nil
-}
-
-func (w *watch) run() {
-	defer close(w.done)
-	for {
-		fetches := w.client.PollFetches(context.Background())
-		if fetches.IsClientClosed() {
-			return
-		}
-		now := time.Now()
-		w.mu.Lock()
-		fetches.EachRecord(func(rec *kgo.Record) {
-			if id := eventID(rec); w.came[id].IsZero() {
-				w.came[id] = now
-			}
-		})
-		close(w.news)
-		w.news = make(chan struct{})
-		w.mu.Unlock()
-	}
-}
-
-// wait waits until so many events have come. It gives up when none comes for half a minute.
-func (w *watch) wait(ctx context.Context, events int) error {
-	for {
-		w.mu.Lock()
-		n, news := len(w.came), w.news
-		w.mu.Unlock()
-		if n >= events {
-			return nil
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(30 * time.Second):
-			return fmt.Errorf("wait for events: %d of %d came", n, events)
-		}
-	}
-}
-
-func (w *watch) arrival(eventID string) time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.came[eventID]
-}
-
-func (w *watch) close() {
-	w.client.Close()
-	<-w.done
-}

@@ -12,56 +12,70 @@ import (
 // verify compares the topic, read from the start, with the table: every event once, unchanged, the events of a key in
 // id order and on one partition.
 func (p place) verify(ctx context.Context) error {
-	type event struct {
-		id         int64
-		key, value string
-	}
+	v := verdict{open: map[string]event{}, lines: map[string]line{}}
 	rows, err := p.db.Query(ctx, `select event_id::text, id, partition_key, payload::text from outbox_event`)
 	if err != nil {
 		return fmt.Errorf("verify: read table: %w", err)
 	}
-	open := map[string]event{}
 	var id string
 	var e event
 	_, err = pgx.ForEachRow(rows, []any{&id, &e.id, &e.key, &e.value}, func() error {
-		open[id] = e
+		v.open[id] = e
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("verify: read table: %w", err)
 	}
-
-	type line struct {
-		id        int64
-		partition int32
-	}
-	lines := map[string]line{}
-	var strange, changed, reordered int
-	err = p.eachRecord(ctx, func(rec *kgo.Record) {
-		id := eventID(rec)
-		e, ok := open[id]
-		if !ok {
-			strange++
-			return
-		}
-		delete(open, id)
-		if string(rec.Key) != e.key || string(rec.Value) != e.value {
-			changed++
-		}
-		if last, ok := lines[e.key]; ok && (last.id > e.id || last.partition != rec.Partition) {
-			reordered++
-			return
-		}
-		lines[e.key] = line{e.id, rec.Partition}
-	})
-	if err != nil {
+	if err := p.eachRecord(ctx, v.take); err != nil {
 		return fmt.Errorf("verify: read topic: %w", err)
 	}
-	if len(open)+strange+changed+reordered > 0 {
-		return fmt.Errorf("verify: %d events lost, %d repeated or unknown, %d changed, %d reordered",
-			len(open), strange, changed, reordered)
+	return v.err()
+}
+
+// event is what the table says of an event.
+type event struct {
+	id         int64
+	key, value string
+}
+
+// line is how far a key has come.
+type line struct {
+	id        int64
+	partition int32
+}
+
+// verdict takes records, in order within each partition.
+type verdict struct {
+	open  map[string]event // by event id: not seen in the topic yet
+	lines map[string]line  // by key
+
+	strange, changed, reordered int
+}
+
+func (v *verdict) take(rec *kgo.Record) {
+	id := eventID(rec)
+	e, ok := v.open[id]
+	if !ok {
+		v.strange++
+		return
 	}
-	return nil
+	delete(v.open, id)
+	if string(rec.Key) != e.key || string(rec.Value) != e.value {
+		v.changed++
+	}
+	if last, ok := v.lines[e.key]; ok && (last.id > e.id || last.partition != rec.Partition) {
+		v.reordered++
+		return
+	}
+	v.lines[e.key] = line{e.id, rec.Partition}
+}
+
+func (v *verdict) err() error {
+	if len(v.open)+v.strange+v.changed+v.reordered == 0 {
+		return nil
+	}
+	return fmt.Errorf("verify: %d events lost, %d repeated or unknown, %d changed, %d reordered",
+		len(v.open), v.strange, v.changed, v.reordered)
 }
 
 func eventID(rec *kgo.Record) string {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -14,24 +15,30 @@ import (
 type claim struct {
 	session *session
 	events  []*relay.Event
+	now     time.Time
 }
 
 // Claim begins a transaction and locks the next rows that nobody has locked.
 func (s *session) Claim(ctx context.Context, r relay.Read) (relay.Claim, error) {
 	var result relay.Result
 	batch := &pgx.Batch{}
+	c := &claim{session: s}
 	batch.Queue("begin")
 	batch.Queue(s.local)
 	// Kafka's time counts as idle here; the relay's claim timeout bounds it.
 	batch.Queue(`select set_config('idle_in_transaction_session_timeout', '0', true)`)
+	batch.Queue(`select clock_timestamp()`).QueryRow(func(row pgx.Row) error { return row.Scan(&c.now) })
 	s.reader.queue(batch, &r, true, &result)
 	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, exchangeError(err)
 	}
-	return &claim{s, result.Events}, nil
+	c.events = result.Events
+	return c, nil
 }
 
 func (c *claim) Events() []*relay.Event { return c.events }
+
+func (c *claim) Now() time.Time { return c.now }
 
 func (c *claim) Settle(ctx context.Context, refs []relay.Ref) error {
 	if len(refs) == 0 {

@@ -51,7 +51,8 @@ func (c *catalog) outbox() *Outbox {
 		o.HasHeaders = col.typeOID == pgtype.JSONBOID
 		if !o.HasHeaders {
 			o.Warnings = append(o.Warnings, Problem{ErrColumn,
-				fmt.Sprintf("column headers is %s, so it is taken for one of your own and no headers are read from it", col.typeName),
+				fmt.Sprintf("column headers is %s, so it is taken for one of your own and no headers are read from it",
+					col.typeName),
 				"give it another name if events need headers"})
 		}
 	}
@@ -201,11 +202,13 @@ func (c *catalog) judgeSide() []Problem {
 		return []Problem{{ErrRights, fmt.Sprintf("role %s may not use schema %s", c.role, c.names.Schema),
 			fmt.Sprintf("run: grant usage on schema %s to %s", schema, role)}}
 	case c.version > SchemaVersion:
-		return []Problem{{ErrSchemaNewer, fmt.Sprintf("the side tables in schema %s have version %d, this program knows up to %d",
-			schema, c.version, SchemaVersion), "run a newer posthaste"}}
+		return []Problem{{ErrSchemaNewer,
+			fmt.Sprintf("the side tables in schema %s have version %d, this program knows up to %d",
+				schema, c.version, SchemaVersion), "run a newer posthaste"}}
 	case c.sideReadable("schema_version") && c.version < MinSchemaVersion:
-		return []Problem{{ErrSchemaOlder, fmt.Sprintf("the side tables in schema %s have version %d, this program needs %d or later",
-			schema, c.version, MinSchemaVersion), up}}
+		return []Problem{{ErrSchemaOlder,
+			fmt.Sprintf("the side tables in schema %s have version %d, this program needs %d or later",
+				schema, c.version, MinSchemaVersion), up}}
 	}
 	var problems []Problem
 	for _, t := range c.side {

@@ -194,7 +194,8 @@ func prepareSession(ctx context.Context, conn *pgx.Conn) (restore func() error, 
 		return nil, err
 	}
 	if pid != conn.PgConn().PID() {
-		return nil, Problem{ErrPooler, "the connection goes through a pooler, and an existing table is changed under a session's lock",
+		return nil, Problem{ErrPooler,
+			"the connection goes through a pooler, and an existing table is changed under a session's lock",
 			"set DATABASE_URL to connect to PostgreSQL directly for this one command"}
 	}
 	if err := conn.QueryRow(ctx, timeoutsSQL).Scan(&statement, &lock); err != nil {
@@ -245,7 +246,8 @@ func translate(err error) error {
 	}
 	switch refusal.Code {
 	case "42501": // insufficient_privilege
-		return Problem{ErrRights, refusal.Message, "run it as the owner of the schema and the table, or as a role granted to it"}
+		return Problem{ErrRights, refusal.Message,
+			"run it as the owner of the schema and the table, or as a role granted to it"}
 	case "55P03": // lock_not_available
 		return Problem{ErrBusy, "another transaction keeps what this step needs locked: " + refusal.Message,
 			"run it again when long transactions (pg_stat_activity) have ended"}

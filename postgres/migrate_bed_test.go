@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -88,7 +89,8 @@ func exec(t testing.TB, conn *pgx.Conn, statements ...string) {
 func query(t testing.TB, conn *pgx.Conn, sql string, args ...any) string {
 	t.Helper()
 	var got string
-	if err := conn.QueryRow(context.Background(), "select coalesce(("+sql+")::text, 'null')", args...).Scan(&got); err != nil {
+	row := conn.QueryRow(context.Background(), "select coalesce(("+sql+")::text, 'null')", args...)
+	if err := row.Scan(&got); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 	return got
@@ -111,6 +113,14 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// wantProblem checks that an error is of a kind and says a text.
+func wantProblem(t testing.TB, err, kind error, text string) {
+	t.Helper()
+	if !errors.Is(err, kind) || !strings.Contains(err.Error(), text) {
+		t.Errorf("got error %v; want %q, with %q in it", err, kind, text)
 	}
 }
 

@@ -35,7 +35,8 @@ func MigrateDown(ctx context.Context, conn *pgx.Conn, names Names, opts MigrateO
 const (
 	// With row_security off a policy that would hide events makes the look fail instead.
 	downSettingsSQL = `
-select set_config('statement_timeout', '0', true), set_config('lock_timeout', '2s', true), set_config('row_security', 'off', true)`
+select set_config('statement_timeout', '0', true), set_config('lock_timeout', '2s', true),
+       set_config('row_security', 'off', true)`
 	lockTableSQL   = `lock table {{table}} in access exclusive mode`
 	lockOutboxSQL  = `select from {{schema}}.outbox where id = $1 for update`
 	countOthersSQL = `select count(*) from {{schema}}.outbox where name <> $1`
@@ -186,7 +187,8 @@ func (c *catalog) lookInUse(ctx context.Context, tx pgx.Tx) error {
 		return translate(err)
 	}
 	if len(members) > 0 {
-		return Problem{ErrMembers, fmt.Sprintf("relays are running on %s: %s", c.names.Table, strings.Join(members, ", ")), "stop them first"}
+		return Problem{ErrMembers,
+			fmt.Sprintf("relays are running on %s: %s", c.names.Table, strings.Join(members, ", ")), "stop them first"}
 	}
 	if _, ok := c.column("published_at"); !ok {
 		return nil

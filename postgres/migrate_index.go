@@ -45,7 +45,8 @@ func (c *catalog) planIndex(p *plan) error {
 			p.note("index %s has the usual name and is another one; it stays: %s", x.name, x.definedText)
 		case x.valid:
 		case c.isOurs(x) && x.beingBuilt == 0 && c.table.kind == "r":
-			p.adopted = append(p.adopted, Step{"drop invalid index " + x.name.String(), fmt.Sprintf("drop index concurrently %s", x.name)})
+			p.adopted = append(p.adopted, Step{"drop invalid index " + x.name.String(),
+				fmt.Sprintf("drop index concurrently %s", x.name)})
 			c.taken = slices.DeleteFunc(c.taken, func(name string) bool { return name == x.name.Name })
 		case x.beingBuilt == 0:
 			p.note("index %[1]s is invalid; rebuild it by: reindex index concurrently %[1]s, or drop it", x.name)
@@ -59,7 +60,8 @@ func (c *catalog) planIndex(p *plan) error {
 			"run it again when that has ended"}
 		return nil
 	case !c.table.owned:
-		return Problem{ErrRights, fmt.Sprintf("role %s does not own %s, and its partial index has to be built", c.role, c.names.Table),
+		return Problem{ErrRights,
+			fmt.Sprintf("role %s does not own %s, and its partial index has to be built", c.role, c.names.Table),
 			"run it as the owner"}
 	case have:
 		return nil

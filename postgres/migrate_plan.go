@@ -3,7 +3,6 @@ package postgres
 import (
 	"embed"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -85,7 +84,7 @@ func (c *catalog) refuseUp(opts MigrateOptions) []Problem {
 		deny("use schema "+c.names.Schema, "usage, create on schema "+pgname.Quote(c.names.Schema))
 	case c.version > SchemaVersion:
 		problems = append(problems, c.judgeSide()...)
-	case c.version == 0 && len(c.side) > 0 && !slices.ContainsFunc(c.side, func(t sideTable) bool { return t.name == "schema_version" }):
+	case c.version == 0 && len(c.side) > 0 && c.side[len(c.side)-1].name != "schema_version":
 		problems = append(problems, Problem{ErrForeignTable,
 			fmt.Sprintf("schema %s holds a table %s that is not Posthaste's", c.names.Schema, c.side[0].name),
 			"choose another side schema by POSTHASTE_SCHEMA"})
@@ -96,7 +95,8 @@ func (c *catalog) refuseUp(opts MigrateOptions) []Problem {
 	}
 	switch {
 	case c.table != nil && c.table.kind != "r" && c.table.kind != "p":
-		problems = append(problems, Problem{ErrNoTable, fmt.Sprintf("%s is no table", c.names.Table), "choose another name by POSTHASTE_TABLE"})
+		problems = append(problems, Problem{ErrNoTable, fmt.Sprintf("%s is no table", c.names.Table),
+			"choose another name by POSTHASTE_TABLE"})
 	case c.table != nil:
 		problems = append(problems, c.judgeColumns()...)
 	case !c.tableSchema.exists && !c.mayCreate && c.names.Table.Schema != c.names.Schema:
@@ -139,13 +139,16 @@ func (c *catalog) registerStep(opts MigrateOptions) (Step, bool) {
 	if lanes == 0 {
 		lanes = DefaultLanes
 	}
-	// Advisory locks belong to the database, so the class must differ between side schemas too: it is drawn from both names.
-	class := fmt.Sprintf("hashtext(%s) & 2147483647", literal("posthaste member "+pgname.Quote(c.names.Schema)+" "+c.names.Table.String()))
-	return Step{fmt.Sprintf("register the outbox with %d lanes", lanes), c.names.sql(fmt.Sprintf(`insert into {{schema}}.outbox (name, lock_class, created, lanes)
+	// Advisory locks belong to the database, so the class must differ between side schemas too: it is drawn from both
+	// names. It is positive, the writers' own class is negative.
+	class := fmt.Sprintf("hashtext(%s) & 2147483647",
+		literal("posthaste member "+pgname.Quote(c.names.Schema)+" "+c.names.Table.String()))
+	return Step{fmt.Sprintf("register the outbox with %d lanes", lanes), c.names.sql(fmt.Sprintf(`
+insert into {{schema}}.outbox (name, lock_class, created, lanes)
 values (%[1]s, %[2]s, %[3]s, %[4]d);
 insert into {{schema}}.lane (outbox, lane)
 select o.id, l.lane from {{schema}}.outbox o, generate_series(0, o.lanes - 1) l (lane) where o.name = %[1]s;`,
-		name, class, strconv.FormatBool(c.table == nil), lanes))}, true
+		name, class, strconv.FormatBool(c.table == nil), lanes)[1:])}, true
 }
 
 // MigrateSQL returns what Migrate runs on an empty database, for psql or for a review.

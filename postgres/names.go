@@ -30,7 +30,7 @@ func ParseNames(table, schema string) (Names, error) {
 		return Names{}, err
 	}
 	if t.Schema == s && slices.Contains(sideTables(), t.Name) {
-		return Names{}, fmt.Errorf("table name %q: a side table has that name; put the side tables into another schema", table)
+		return Names{}, fmt.Errorf("table name %q: a side table has that name; give those another schema", table)
 	}
 	return Names{Table: t, Schema: s}, nil
 }

@@ -95,7 +95,7 @@ func (c *claimLoop) round(ctx context.Context, session Session) error {
 	c.ledger.databaseAnswered(nil)
 	c.ledger.read()
 	events := claim.Events()
-	c.report(events)
+	c.report(claim)
 	c.pacer.read(len(events), len(events) == read.Limit, time.Now())
 	if len(events) == 0 {
 		return claim.Release(ctx)
@@ -154,10 +154,11 @@ func (c *claimLoop) liftDue(now time.Time) {
 }
 
 // report tells the age of the oldest event in hand.
-func (c *claimLoop) report(events []*Event) {
+func (c *claimLoop) report(claim Claim) {
 	var oldest time.Time
-	if len(events) > 0 {
+	if events := claim.Events(); len(events) > 0 {
 		oldest = events[0].CreatedAt
 	}
+	c.ledger.clock(claim.Now(), time.Now())
 	c.ledger.waiting(oldest, len(c.holds.topics)+len(c.holds.keys), 0)
 }

@@ -187,8 +187,10 @@ func (l *loop) followLanes() {
 		l.flow.setLanes(t.lanes)
 	}
 	l.tenure = t
-	if last, at := l.member.sequence(); at.After(l.lookedAt) && l.flow.sequence(last) {
-		l.log.Warn(sequenceBackwards, "last", last)
+	view, at := l.member.latest()
+	l.ledger.clock(view.Now, at)
+	if at.After(l.lookedAt) && l.flow.sequence(view.Last) {
+		l.log.Warn(sequenceBackwards, "last", view.Last)
 		l.pacer.soon()
 	}
 	if len(t.leaving) > 0 && !l.flow.carries(t.leaving) {

@@ -200,11 +200,11 @@ func (m *member) saw(v View, begun time.Time) {
 	m.view, m.viewedAt, m.lastBeat, m.err = v, begun, begun, nil
 }
 
-// sequence returns the value of the sequence at the latest beat, and when that beat was begun.
-func (m *member) sequence() (last int64, begun time.Time) {
+// latest returns the view of the latest beat, and when that beat was begun.
+func (m *member) latest() (View, time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.view.Last, m.viewedAt
+	return m.view, m.viewedAt
 }
 
 func (m *member) announceShare(id int, v View, s share) {

@@ -83,6 +83,8 @@ type Writer struct {
 // Claim is a set of locked rows.
 type Claim interface {
 	Events() []*Event
+	// Now is the database clock when the rows were locked.
+	Now() time.Time
 	// Settle marks the events and commits. On error it is unknown whether they were marked.
 	Settle(ctx context.Context, events []Ref) error
 	// Release rolls back; the rows are free for others.

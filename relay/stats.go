@@ -31,6 +31,8 @@ type ledger struct {
 	sweep     int64
 	held      int
 	oldest    time.Time // created_at of the oldest event that waits, zero for none
+	dbClock   time.Time // the database clock at dbClockAt
+	dbClockAt time.Time
 
 	database health
 	kafka    health
@@ -68,6 +70,13 @@ func (l *ledger) waiting(oldest time.Time, held int, sweep int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.oldest, l.held, l.sweep = oldest, held, int64(sweep)
+}
+
+// clock takes in what the database clock said at a time of ours.
+func (l *ledger) clock(db, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dbClock, l.dbClockAt = db, at
 }
 
 // databaseAnswered and kafkaAnswered take the outcome of a call in.
@@ -108,20 +117,19 @@ func (r *Relay) Stats() Stats {
 		SweepFinds: l.sweep,
 		Held:       l.held,
 	}
-	oldest, database, kafka := l.oldest, l.database, l.kafka
+	if !l.oldest.IsZero() && !l.dbClock.IsZero() {
+		s.Oldest = max(0, l.dbClock.Add(now.Sub(l.dbClockAt)).Sub(l.oldest))
+	}
+	database, kafka := l.database, l.kafka
 	l.mu.Unlock()
 
 	m := r.member
 	m.mu.Lock()
 	s.TakeOvers = int64(m.taken)
 	s.Lanes, s.LanesTotal, s.Relays = m.state.lanes.Len(), len(m.view.Lanes), len(m.view.Peers)
-	clock := m.view.Now.Add(now.Sub(m.viewedAt))
 	standby := m.state.id != 0 && s.Lanes == 0 && !free(m.view)
 	m.mu.Unlock()
 
-	if !oldest.IsZero() && !m.view.Now.IsZero() {
-		s.Oldest = max(0, clock.Sub(oldest))
-	}
 	switch lanes := r.cfg.Claim == ClaimLanes; {
 	case now.Sub(database.at) > max(silence, 3*r.cfg.Interval):
 		s.Reason = reason("PostgreSQL", database)

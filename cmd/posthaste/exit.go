@@ -21,9 +21,9 @@ const (
 	exitInterrupted = 130 // ended at once by a second signal
 )
 
-const exitHelp = `Exit status: 0 done; 1 failed; 2 wrong flag, argument or setting; 3 the database's schema is wrong or refuses
-the migration; 4 the drain timeout passed and what was in flight may be sent again; 130 ended at once by a second
-SIGINT or SIGTERM.`
+const exitHelp = `Exit status: 0 done; 1 failed; 2 wrong flag, argument or setting; 3 the database's schema is wrong
+or refuses the migration; 4 the drain timeout passed and what was in flight may be sent again; 130 ended at once
+by a second SIGINT or SIGTERM.`
 
 // errDrain is returned by a relay that had to leave work in flight.
 var errDrain = errors.New("drain timeout passed: what was in flight may be sent again")

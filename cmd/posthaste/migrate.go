@@ -46,7 +46,8 @@ empty database, for psql or for a review.`,
 
 func addUpFlags(cmd *cobra.Command, opts *postgres.MigrateOptions) {
 	cmd.Flags().IntVar(&opts.Lanes, "lanes", 0,
-		fmt.Sprintf("lanes of a new outbox, a power of two up to 1024; bounds how many relays share it (default %d)", postgres.DefaultLanes))
+		fmt.Sprintf("lanes of a new outbox, a power of two up to 1024; bounds how many relays share it (default %d)",
+			postgres.DefaultLanes))
 	cmd.Flags().BoolVar(&opts.Headers, "headers", false, "add the optional column headers jsonb")
 }
 
@@ -72,8 +73,8 @@ func newMigrateDown() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Remove the outbox",
-		Long: `Remove the outbox: its entry in the side tables, the table if migrate made it, and with the last outbox the side
-tables. It refuses while events are unpublished or relays run, and never drops an adopted table.`,
+		Long: `Remove the outbox: its entry in the side tables, the table if migrate made it, and with the last outbox the
+side tables. It refuses while events are unpublished or relays run, and never drops an adopted table.`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runMigration(cmd, opts, postgres.MigrateDown) },
 	}
@@ -173,7 +174,8 @@ func printOutbox(w io.Writer, o *postgres.Outbox) {
 	case o.Version == 0:
 		line("side tables", "none in schema %q, this program knows version %d", o.Names.Schema, postgres.SchemaVersion)
 	default:
-		line("side tables", "version %d in schema %q, this program knows up to %d", o.Version, o.Names.Schema, postgres.SchemaVersion)
+		line("side tables", "version %d in schema %q, this program knows up to %d",
+			o.Version, o.Names.Schema, postgres.SchemaVersion)
 	}
 	if o.ID != 0 {
 		origin := "adopted"

@@ -50,7 +50,10 @@ func setUpDatabase(t *testing.T, env *testscript.Env) error {
 		return err
 	}
 	name := "script_" + strings.ToLower(rand.Text())
-	for _, statement := range []string{"create database " + name, "create role " + name + " login password '" + oddPassword + "'"} {
+	for _, statement := range []string{
+		"create database " + name,
+		"create role " + name + " login password '" + oddPassword + "'",
+	} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return errors.Join(err, conn.Close(ctx))
 		}

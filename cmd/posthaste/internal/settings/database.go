@@ -12,8 +12,9 @@ import (
 
 // errEncoding is what a URL gets whose pieces fell apart. Its own text must never appear: whatever looks like a host,
 // a port or a database in it may be half of a password.
-var errEncoding = errors.New("not a URL as it stands; want postgres://user:password@host:port/database, with @ / # % : ? & + and blanks " +
-	"in the password percent-encoded (@ is %40, / is %2F, # is %23, % is %25), or leave the password out and give it by PGPASSWORD")
+var errEncoding = errors.New("not a URL as it stands; want postgres://user:password@host:port/database, " +
+	"with @ / # % : ? & + and blanks in the password percent-encoded (@ is %40, / is %2F, # is %23, % is %25), " +
+	"or leave the password out and give it by PGPASSWORD")
 
 // parseDatabase reads a DATABASE_URL, and the PG* variables for what it leaves out, as libpq does.
 func parseDatabase(dsn string) (*pgx.ConnConfig, error) {
@@ -35,7 +36,8 @@ func parseDatabase(dsn string) (*pgx.ConnConfig, error) {
 	inner := errors.Unwrap(err)
 	switch {
 	case dsn != "" && !isURL:
-		return nil, errors.New("not understood as key=value pairs; a value with blanks or quotes stands in single quotes, with \\' and \\\\ inside, " +
+		return nil, errors.New("not understood as key=value pairs; a value with blanks or quotes stands in single quotes, " +
+			"with \\' and \\\\ inside, " +
 			"or use a URL: postgres://user:password@host:port/database")
 	case inner != nil:
 		return nil, fmt.Errorf("a parameter (or a PG* variable) is wrong: %w", inner)

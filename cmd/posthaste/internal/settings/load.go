@@ -177,7 +177,8 @@ func (l *loader) readSecret(name, path, source string) (string, string, bool) {
 }
 
 // injected matches what Kubernetes adds to the environment of every pod for a Service named posthaste or posthaste-...
-var injected = regexp.MustCompile(`^POSTHASTE(_[A-Z0-9_]+)?_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+var injected = regexp.MustCompile(`^POSTHASTE(_[A-Z0-9_]+)?_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|` +
+	`PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
 // refuseUnknown looks at both places for names that begin like ours. A shared .env holds names of others; these pass.
 func (l *loader) refuseUnknown() {
@@ -190,7 +191,8 @@ func (l *loader) refuseUnknown() {
 		for name := range values {
 			ours := strings.HasPrefix(name, "POSTHASTE_") && !strings.HasPrefix(name, "POSTHASTE_TEST_")
 			if ours && !known[name] && !injected.MatchString(name) {
-				l.refuse(Problem{Name: name, Source: source, Want: "no such setting; correct the name or remove it" + similar(name, known)})
+				l.refuse(Problem{Name: name, Source: source,
+					Want: "no such setting; correct the name or remove it" + similar(name, known)})
 			}
 		}
 	}
@@ -263,10 +265,12 @@ func (l *loader) finishKafka(k *Kafka) {
 		l.refuse(Problem{Name: "POSTHASTE_KAFKA_USERNAME", Want: "not set; POSTHASTE_KAFKA_SASL=" + k.SASL + " needs it"})
 	}
 	if sasl && k.Password == "" {
-		l.refuse(Problem{Name: "POSTHASTE_KAFKA_PASSWORD", Want: "not set, nor is POSTHASTE_KAFKA_PASSWORD_FILE; POSTHASTE_KAFKA_SASL=" + k.SASL + " needs one"})
+		l.refuse(Problem{Name: "POSTHASTE_KAFKA_PASSWORD",
+			Want: "not set, nor is POSTHASTE_KAFKA_PASSWORD_FILE; POSTHASTE_KAFKA_SASL=" + k.SASL + " needs one"})
 	}
 	if !sasl && (k.Username != "" || k.Password != "") {
-		l.refuse(Problem{Name: "POSTHASTE_KAFKA_SASL", Given: "none", Want: "want a mechanism, since a user or password is given"})
+		l.refuse(Problem{Name: "POSTHASTE_KAFKA_SASL", Given: "none",
+			Want: "want a mechanism, since a user or password is given"})
 	}
 	if k.CAFile != "" && !k.TLS {
 		l.refuse(Problem{Name: "POSTHASTE_KAFKA_TLS", Given: "off", Want: "want on, since POSTHASTE_KAFKA_CA_FILE is given"})

@@ -44,10 +44,13 @@ var given = map[string]string{
 	"POSTHASTE_LOG_LEVEL": "debug", "POSTHASTE_LOG_FORMAT": "json",
 	"OUTBOX_RELAY_INTERVAL_SECONDS": "0.25", "OUTBOX_RELAY_BATCH_SIZE": "10", "POSTHASTE_RELAY_BATCH_MAX": "100",
 	"POSTHASTE_RELAY_CLAIM": "skip-locked", "POSTHASTE_RELAY_SETTLE": "delete", "POSTHASTE_RELAY_SETTLE_SYNC": "on",
-	"POSTHASTE_RELAY_ORDER": "strict", "POSTHASTE_RELAY_LANES": "8", "POSTHASTE_RELAY_LEASE": "8s", "POSTHASTE_RELAY_DRAIN_TIMEOUT": "9s",
+	"POSTHASTE_RELAY_ORDER": "strict", "POSTHASTE_RELAY_LANES": "8", "POSTHASTE_RELAY_LEASE": "8s",
+	"POSTHASTE_RELAY_DRAIN_TIMEOUT": "9s",
 	"POSTHASTE_RELAY_CLAIM_TIMEOUT": "7s", "POSTHASTE_RELAY_SWEEP_INTERVAL": "1m", "POSTHASTE_RELAY_MEMORY": "2097152",
-	"KAFKA_BROKERS": "b2:9092", "POSTHASTE_KAFKA_TLS": "on", "POSTHASTE_KAFKA_CA_FILE": "ca.pem", "POSTHASTE_KAFKA_SASL": "plain",
-	"POSTHASTE_KAFKA_USERNAME": "u", "POSTHASTE_KAFKA_PASSWORD": "p", "POSTHASTE_KAFKA_CLIENT_ID": "c", "POSTHASTE_HTTP_ADDR": "",
+	"KAFKA_BROKERS": "b2:9092", "POSTHASTE_KAFKA_TLS": "on", "POSTHASTE_KAFKA_CA_FILE": "ca.pem",
+	"POSTHASTE_KAFKA_SASL":     "plain",
+	"POSTHASTE_KAFKA_USERNAME": "u", "POSTHASTE_KAFKA_PASSWORD": "p", "POSTHASTE_KAFKA_CLIENT_ID": "c",
+	"POSTHASTE_HTTP_ADDR": "",
 }
 
 // Every setting changes exactly one field, and every field belongs to a setting or is named here.
@@ -137,7 +140,8 @@ func TestDefaultsAreTheRelays(t *testing.T) {
 	if want := (relay.Config{}).WithDefaults(); c.Relay.Config != want {
 		t.Errorf("got  %+v\nwant %+v", c.Relay.Config, want)
 	}
-	if c.Database.Names.Table.String() != `"public"."outbox_event"` || c.Database.Names.Schema != "posthaste" || c.HTTP.Addr != "127.0.0.1:9188" {
+	if c.Database.Names.Table.String() != `"public"."outbox_event"` || c.Database.Names.Schema != "posthaste" ||
+		c.HTTP.Addr != "127.0.0.1:9188" {
 		t.Errorf("%+v", c)
 	}
 }
@@ -149,29 +153,39 @@ func TestPrecedence(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := Load(Sources{
-		Flags:   flags,
-		Environ: map[string]string{"POSTHASTE_RELAY_LEASE": "8s", "POSTHASTE_RELAY_BATCH_MAX": "900", "POSTHASTE_RELAY_SWEEP_INTERVAL": ""},
-		DotEnv: map[string]string{"POSTHASTE_RELAY_LEASE": "7s", "POSTHASTE_RELAY_BATCH_MAX": "800", "OUTBOX_RELAY_BATCH_SIZE": "70",
+		Flags: flags,
+		Environ: map[string]string{"POSTHASTE_RELAY_LEASE": "8s", "POSTHASTE_RELAY_BATCH_MAX": "900",
+			"POSTHASTE_RELAY_SWEEP_INTERVAL": ""},
+		DotEnv: map[string]string{"POSTHASTE_RELAY_LEASE": "7s", "POSTHASTE_RELAY_BATCH_MAX": "800",
+			"OUTBOX_RELAY_BATCH_SIZE":        "70",
 			"POSTHASTE_RELAY_SWEEP_INTERVAL": "1m", "AWS_SECRET": "of others"},
 	}, GroupRelay)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := c.Relay.Config; r.Lease != 9*time.Second || r.BatchMax != 900 || r.Batch != 70 || r.Interval != time.Second/2 || r.SweepInterval != time.Minute {
+	if r := c.Relay.Config; r.Lease != 9*time.Second || r.BatchMax != 900 || r.Batch != 70 ||
+		r.Interval != time.Second/2 || r.SweepInterval != time.Minute {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestEveryWrongValueInOneError(t *testing.T) {
-	found := wrong(t, "OUTBOX_RELAY_INTERVAL_SECONDS=0", "OUTBOX_RELAY_BATCH_SIZE=1e3", "POSTHASTE_RELAY_BATCH_MAX=-1", "POSTHASTE_RELAY_CLAIM=Lanes",
-		"POSTHASTE_RELAY_SETTLE_SYNC=true", "POSTHASTE_RELAY_LANES=48", "POSTHASTE_RELAY_LEASE=5", "POSTHASTE_RELAY_MEMORY=16MiB",
-		"POSTHASTE_HTTP_ADDR=9188", "POSTHASTE_LOG_LEVEL=verbose", "POSTHASTE_TABLE=a-b", "KAFKA_BROKERS=b1", "POSTHASTE_RELAY_DRAIN_TIMEOUT=1h",
+	found := wrong(t, "OUTBOX_RELAY_INTERVAL_SECONDS=0", "OUTBOX_RELAY_BATCH_SIZE=1e3", "POSTHASTE_RELAY_BATCH_MAX=-1",
+		"POSTHASTE_RELAY_CLAIM=Lanes",
+		"POSTHASTE_RELAY_SETTLE_SYNC=true", "POSTHASTE_RELAY_LANES=48", "POSTHASTE_RELAY_LEASE=5",
+		"POSTHASTE_RELAY_MEMORY=16MiB",
+		"POSTHASTE_HTTP_ADDR=9188", "POSTHASTE_LOG_LEVEL=verbose", "POSTHASTE_TABLE=a-b", "KAFKA_BROKERS=b1",
+		"POSTHASTE_RELAY_DRAIN_TIMEOUT=1h",
 		"DATABASE_URL=mysql://x", "POSTHASTE_KAFKA_SASL=plain", "POSTHASTE_KAFKA_CA_FILE=x")
 	for name, want := range map[string]string{
-		"OUTBOX_RELAY_INTERVAL_SECONDS": "above 0", "OUTBOX_RELAY_BATCH_SIZE": "whole number", "POSTHASTE_RELAY_BATCH_MAX": "above 0",
-		"POSTHASTE_RELAY_CLAIM": "want lanes or skip-locked", "POSTHASTE_RELAY_SETTLE_SYNC": "want on or off", "POSTHASTE_RELAY_LANES": "power of two",
-		"POSTHASTE_RELAY_LEASE": "with its unit", "POSTHASTE_RELAY_MEMORY": "whole number", "POSTHASTE_HTTP_ADDR": "has no port",
-		"POSTHASTE_LOG_LEVEL": "want debug, info, warn or error", "POSTHASTE_TABLE": "needs double quotes", "KAFKA_BROKERS": `piece "b1" has no port`,
+		"OUTBOX_RELAY_INTERVAL_SECONDS": "above 0", "OUTBOX_RELAY_BATCH_SIZE": "whole number",
+		"POSTHASTE_RELAY_BATCH_MAX": "above 0",
+		"POSTHASTE_RELAY_CLAIM":     "want lanes or skip-locked", "POSTHASTE_RELAY_SETTLE_SYNC": "want on or off",
+		"POSTHASTE_RELAY_LANES": "power of two",
+		"POSTHASTE_RELAY_LEASE": "with its unit", "POSTHASTE_RELAY_MEMORY": "whole number",
+		"POSTHASTE_HTTP_ADDR": "has no port",
+		"POSTHASTE_LOG_LEVEL": "want debug, info, warn or error", "POSTHASTE_TABLE": "needs double quotes",
+		"KAFKA_BROKERS":                        `piece "b1" has no port`,
 		"POSTHASTE_RELAY_DRAIN_TIMEOUT=1h0m0s": "10m", "DATABASE_URL": "postgres://", "POSTHASTE_KAFKA_USERNAME": "needs it",
 		"POSTHASTE_KAFKA_PASSWORD": "needs one", "POSTHASTE_KAFKA_TLS": "want on",
 	} {
@@ -189,15 +203,18 @@ func TestEveryWrongValueInOneError(t *testing.T) {
 }
 
 func TestUnknownNames(t *testing.T) {
-	for _, name := range []string{"POSTHASTE_PORT", "POSTHASTE_PORT_9188_TCP", "POSTHASTE_PORT_9188_TCP_ADDR", "POSTHASTE_SERVICE_HOST",
-		"POSTHASTE_SERVICE_PORT", "POSTHASTE_SERVICE_PORT_HTTP_METRICS", "POSTHASTE_RELAY_SERVICE_HOST", "POSTHASTE_RELAY_PORT_80_UDP_PROTO",
+	for _, name := range []string{"POSTHASTE_PORT", "POSTHASTE_PORT_9188_TCP", "POSTHASTE_PORT_9188_TCP_ADDR",
+		"POSTHASTE_SERVICE_HOST",
+		"POSTHASTE_SERVICE_PORT", "POSTHASTE_SERVICE_PORT_HTTP_METRICS", "POSTHASTE_RELAY_SERVICE_HOST",
+		"POSTHASTE_RELAY_PORT_80_UDP_PROTO",
 		"POSTHASTE_TEST_DATABASE_URL", "KAFKA_TOPIC", "OTHER"} {
 		if found := wrong(t, name+"=x"); len(found) > 0 {
 			t.Errorf("%s refused: %v", name, found)
 		}
 	}
-	for name, near := range map[string]string{"POSTHASTE_LEASE": "POSTHASTE_RELAY_LEASE", "POSTHASTE_RELAY_BATCHMAX": "POSTHASTE_RELAY_BATCH_MAX",
-		"POSTHASTE_TRANSPORT": "", "POSTHASTE_SERVICE": "", "POSTHASTE_TABLE_FILE": "POSTHASTE_TABLE"} {
+	for name, near := range map[string]string{"POSTHASTE_LEASE": "POSTHASTE_RELAY_LEASE",
+		"POSTHASTE_RELAY_BATCHMAX": "POSTHASTE_RELAY_BATCH_MAX",
+		"POSTHASTE_TRANSPORT":      "", "POSTHASTE_SERVICE": "", "POSTHASTE_TABLE_FILE": "POSTHASTE_TABLE"} {
 		p, ok := wrong(t, name+"=sesame")[name]
 		if !ok || !strings.Contains(p.Want, near) || strings.Contains(p.Error(), "sesame") {
 			t.Errorf("%s: %v", name, p)
@@ -211,16 +228,20 @@ func TestUnknownNames(t *testing.T) {
 
 // The lists of bug reports: apache/kafka PR#18741, Trendyol/kafka-konsumer PR#151, deviceinsight/kafkactl#140.
 func TestBrokerLists(t *testing.T) {
-	for value, want := range map[string]string{"b1:9092, b2:9092": "b1:9092 b2:9092", " b1:9092": "b1:9092", "[::1]:9092": "[::1]:9092"} {
+	for value, want := range map[string]string{"b1:9092, b2:9092": "b1:9092 b2:9092", " b1:9092": "b1:9092",
+		"[::1]:9092": "[::1]:9092"} {
 		c, err := load(t, "KAFKA_BROKERS="+value)
 		if err != nil || strings.Join(c.Kafka.Brokers, " ") != want {
 			t.Errorf("%q: %v, %v", value, c, err)
 		}
 	}
 	for value, piece := range map[string]string{
-		"b1:9092 b2:9092": `"b1:9092 b2:9092" has blanks`, "b1:9092,": `"" is empty`, `"b1:9092,b2:9092"`: `"\"b1:9092" has quotes`,
-		"b1:9092 # main": "has blanks", "PLAINTEXT://b1:9092": "has a protocol", "b1": `"b1" has no port`, "b1:9092;b2:9092": "more colons",
-		"::1:9092": "in brackets", "b1:kafka": `port "kafka"`, "b1:0": `port "0"`, "b1:65536": "from 1 to 65535", ":9092": "has no host", "a/b:1": "no host has",
+		"b1:9092 b2:9092": `"b1:9092 b2:9092" has blanks`, "b1:9092,": `"" is empty`,
+		`"b1:9092,b2:9092"`: `"\"b1:9092" has quotes`,
+		"b1:9092 # main":    "has blanks", "PLAINTEXT://b1:9092": "has a protocol", "b1": `"b1" has no port`,
+		"b1:9092;b2:9092": "more colons",
+		"::1:9092":        "in brackets", "b1:kafka": `port "kafka"`, "b1:0": `port "0"`, "b1:65536": "from 1 to 65535",
+		":9092": "has no host", "a/b:1": "no host has",
 	} {
 		if p := wrong(t, "KAFKA_BROKERS="+value)["KAFKA_BROKERS"]; !strings.Contains(p.Want, piece) {
 			t.Errorf("%q: %s; want %s", value, p.Want, piece)
@@ -229,7 +250,8 @@ func TestBrokerLists(t *testing.T) {
 	if p := wrong(t, "KAFKA_BROKERS=")["KAFKA_BROKERS"]; !strings.HasPrefix(p.Want, "not set") {
 		t.Errorf("empty: %v", p)
 	}
-	for line, want := range map[string]string{`KAFKA_BROKERS="b1:9092,b2:9092"`: "b1:9092 b2:9092", "KAFKA_BROKERS=b1:9092 # main": "b1:9092"} {
+	for line, want := range map[string]string{`KAFKA_BROKERS="b1:9092,b2:9092"`: "b1:9092 b2:9092",
+		"KAFKA_BROKERS=b1:9092 # main": "b1:9092"} {
 		c, err := Load(Sources{DotEnv: dotEnv(t, line)}, GroupKafka)
 		if err != nil || strings.Join(c.Kafka.Brokers, " ") != want {
 			t.Errorf(".env %s: %v", line, err)
@@ -258,7 +280,8 @@ func TestDotEnvNeverQuoted(t *testing.T) {
 	if err := os.WriteFile(path, []byte("GOOD=1\nopen sesame\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadDotEnv(path); err == nil || strings.Contains(err.Error(), "sesame") || !strings.Contains(err.Error(), "KEY=VALUE") {
+	if _, err := ReadDotEnv(path); err == nil || strings.Contains(err.Error(), "sesame") ||
+		!strings.Contains(err.Error(), "KEY=VALUE") {
 		t.Errorf("broken file: %v", err)
 	}
 }
@@ -278,10 +301,12 @@ func TestSecretsFromFiles(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if c, err := load(t, "DATABASE_URL_FILE="+file("host=h dbname=d password=sesame\n")); err != nil || c.Database.Conn.Password != "sesame" {
+	if c, err := load(t, "DATABASE_URL_FILE="+file("host=h dbname=d password=sesame\n")); err != nil ||
+		c.Database.Conn.Password != "sesame" {
 		t.Errorf("DATABASE_URL_FILE: %v", err)
 	}
-	if p := wrong(t, append(sasl, "POSTHASTE_KAFKA_PASSWORD_FILE=/none/such")...)["POSTHASTE_KAFKA_PASSWORD_FILE"]; !strings.Contains(p.Want, "no such file") {
+	missing := wrong(t, append(sasl, "POSTHASTE_KAFKA_PASSWORD_FILE=/none/such")...)
+	if p := missing["POSTHASTE_KAFKA_PASSWORD_FILE"]; !strings.Contains(p.Want, "no such file") {
 		t.Errorf("missing file: %v", p)
 	}
 	both := append(sasl, "POSTHASTE_KAFKA_PASSWORD_FILE="+file("a"), "POSTHASTE_KAFKA_PASSWORD=sesame")
@@ -297,11 +322,13 @@ func TestDatabaseURL(t *testing.T) {
 		"host=h port=1 user=u dbname=d password=p@s/s#w%20r:d?&+",
 	} {
 		c, err := load(t, "DATABASE_URL="+dsn)
-		if err != nil || c.Database.Conn.Password != "p@s/s#w%20r:d?&+" || c.Database.Conn.Host != "h" || c.Database.Conn.Database != "d" {
+		if err != nil || c.Database.Conn.Password != "p@s/s#w%20r:d?&+" || c.Database.Conn.Host != "h" ||
+			c.Database.Conn.Database != "d" {
 			t.Errorf("%s: %v", dsn, err)
 		}
 	}
-	for _, password := range []string{"p@s/s#w%20r:d?&+", "se/same", "se#same", "se?same", "12/same", "12?same", "12#same", "se%same", "se same", "/", "#", "?x", "se[same"} {
+	for _, password := range []string{"p@s/s#w%20r:d?&+", "se/same", "se#same", "se?same", "12/same", "12?same",
+		"12#same", "se%same", "se same", "/", "#", "?x", "se[same"} {
 		for _, tail := range []string{"@h:1/d", "@h/d?sslmode=disable", "@127.0.0.1:5432/d?application_name=a"} {
 			p, ok := wrong(t, "DATABASE_URL=postgres://u:"+password+tail)["DATABASE_URL"]
 			if !ok || !strings.Contains(p.Want, "percent-encoded") {
