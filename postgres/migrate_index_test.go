@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"posthaste.dev/posthaste/postgres"
 )
 
@@ -57,10 +59,9 @@ func TestMigrateRebuildsInterruptedIndex(t *testing.T) {
 
 		err := postgres.Check(t.Context(), d.admin, n)
 		wantProblem(t, err, postgres.ErrIndex, "interrupted")
-		// The role's own timeout must not interrupt this build too.
 		conn := connect(t, d.config)
-		exec(t, conn, "set statement_timeout = '50ms'", "set lock_timeout = '49ms'")
-		m := up(t, conn, n, postgres.MigrateOptions{})
+		exec(t, conn, "set statement_timeout = '2s'", "set lock_timeout = '3s'")
+		m := upSlowly(t, d, conn, n)
 		if len(m.Steps) != 3 {
 			t.Errorf("steps: %v", m.Steps)
 		}
@@ -77,7 +78,7 @@ func TestMigrateRebuildsInterruptedIndex(t *testing.T) {
 			t.Errorf("poll doesn't use the index: %s", plan)
 		}
 		timeouts := query(t, conn, "current_setting('statement_timeout') || ', ' || current_setting('lock_timeout')")
-		if timeouts != "50ms, 49ms" {
+		if timeouts != "2s, 3s" {
 			t.Errorf("timeouts not restored: %s", timeouts)
 		}
 		if held := query(t, d.admin, "select count(*) from pg_locks where locktype = 'advisory' and pid = $1",
@@ -85,6 +86,28 @@ func TestMigrateRebuildsInterruptedIndex(t *testing.T) {
 			t.Errorf("%s advisory locks kept", held)
 		}
 	})
+}
+
+// upSlowly migrates while another transaction keeps the index build from its end, until that has taken longer than the
+// session's statement_timeout of 2 s, which must not interrupt it.
+func upSlowly(t *testing.T, d *database, conn *pgx.Conn, n postgres.Names) *postgres.Migration {
+	t.Helper()
+	snapshot := connect(t, d.config)
+	exec(t, snapshot, "begin isolation level repeatable read", "select count(*) from outbox_event")
+	build := fmt.Sprintf("select from pg_stat_activity where pid = %d and query like 'create index concurrently%%'",
+		conn.PgConn().PID())
+	done := make(chan error, 1)
+	var m *postgres.Migration
+	go func() {
+		var err error
+		m, err = postgres.Migrate(context.Background(), conn, n, postgres.MigrateOptions{})
+		done <- err
+	}()
+	waitFor(t, d.admin, "exists ("+build+")")
+	waitFor(t, d.admin, "not exists ("+build+" and clock_timestamp() < query_start + '2.2s')")
+	exec(t, snapshot, "rollback")
+	must(t, <-done)
+	return m
 }
 
 func TestMigrateJudgesIndexesByWhatTheyAre(t *testing.T) {

@@ -36,6 +36,7 @@ type flow struct {
 	settling []*Event
 	known    map[int64]struct{} // ids of all four
 	bytes    int                // memory of all four
+	mean     int                // size of recent events
 
 	holds  holds
 	lifted []*hold // lifted to look again, not yet proven
@@ -72,6 +73,9 @@ func (f *flow) nextRead(limit int, sweep bool) *request {
 	room := f.limits.memory - f.bytes
 	if len(f.queue) >= limit || room <= 0 || f.lanes.Len() == 0 {
 		return nil
+	}
+	if f.mean > 0 {
+		limit = max(1, min(limit, room/f.mean)) // the server reads no more of large rows than there is room for
 	}
 	r := &request{
 		Read:  Read{Above: f.floor, UpTo: math.MaxInt64, Lanes: f.lanes, Limit: limit, Bytes: room},
@@ -110,6 +114,7 @@ func (f *flow) arrived(r *request, events []*Event, more bool) {
 		reach = events[n-1].ID
 	}
 	for _, e := range events {
+		f.mean = max(1, (7*f.mean+e.Size())/8)
 		if r.sweep && e.ID <= f.floor {
 			f.sweepFound++
 		}

@@ -1,0 +1,89 @@
+package relay
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestDefaultsLoseNoField sets every field to something and expects WithDefaults to leave it, and expects every field to
+// get a default.
+func TestDefaultsLoseNoField(t *testing.T) {
+	var full Config
+	v := reflect.ValueOf(&full).Elem()
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString("x")
+		case reflect.Int, reflect.Int64:
+			f.SetInt(77)
+		case reflect.Pointer:
+			f.Set(reflect.New(f.Type().Elem()))
+		default:
+			t.Fatalf("field %s: teach this test its kind %v", v.Type().Field(i).Name, f.Kind())
+		}
+	}
+	if got := full.WithDefaults(); got != full {
+		t.Errorf("WithDefaults changed what was set: %+v", got)
+	}
+	d := reflect.ValueOf(Config{}.WithDefaults())
+	for i := range d.NumField() {
+		if d.Field(i).IsZero() {
+			t.Errorf("field %s has no default", d.Type().Field(i).Name)
+		}
+	}
+	if err := (Config{}).WithDefaults().Validate(); err != nil {
+		t.Errorf("the defaults are refused: %v", err)
+	}
+}
+
+func TestValidateNamesEveryWrongValue(t *testing.T) {
+	err := Config{Claim: "all", Order: "none", Interval: -1, Batch: -1, BatchMax: 20_000, Memory: 1, Lease: time.Second,
+		BeatInterval: time.Minute, SweepInterval: 1, ClaimTimeout: 1, DrainTimeout: 1}.Validate()
+	if err == nil {
+		t.Fatal("nothing refused")
+	}
+	for _, name := range []string{"POSTHASTE_RELAY_CLAIM=all", "POSTHASTE_RELAY_ORDER=none", "OUTBOX_RELAY_INTERVAL_SECONDS", "OUTBOX_RELAY_BATCH_SIZE=-1",
+		"POSTHASTE_RELAY_BATCH_MAX=20000", "POSTHASTE_RELAY_MEMORY=1", "POSTHASTE_RELAY_LEASE=1s", "BeatInterval", "POSTHASTE_RELAY_SWEEP_INTERVAL",
+		"POSTHASTE_RELAY_CLAIM_TIMEOUT", "POSTHASTE_RELAY_DRAIN_TIMEOUT"} {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("the error does not name %s: %v", name, err)
+		}
+	}
+	if err := (Config{Claim: ClaimSkipLocked, Order: OrderStrict}).WithDefaults().Validate(); err == nil {
+		t.Error("strict order with skip-locked is not refused")
+	}
+}
+
+func TestPacer(t *testing.T) {
+	p := newPacer(Config{}.WithDefaults())
+	now := time.Unix(1000, 0)
+	for _, want := range []int{200, 800, 2000, 2000} {
+		p.read(p.limit, true, now)
+		if p.limit != want || !p.due(now) {
+			t.Errorf("under backlog: limit %d, due %v; want %d at once", p.limit, p.due(now), want)
+		}
+	}
+	p.read(3, false, now)
+	if !p.due(now.Add(quickPoll)) || p.due(now) {
+		t.Errorf("after events the next poll is due at %v", p.next.Sub(now))
+	}
+	for range 20 {
+		p.read(0, false, now)
+	}
+	if p.next.Sub(now) != quickPollMax || p.limit != 50 {
+		t.Errorf("without events: next poll after %v, limit %d", p.next.Sub(now), p.limit)
+	}
+	now = now.Add(lively)
+	if p.read(0, false, now); p.next.Sub(now) != 500*time.Millisecond {
+		t.Errorf("idle: next poll after %v", p.next.Sub(now))
+	}
+	seed := newPacer(Config{Batch: 50, BatchMax: 50, Interval: time.Millisecond}.WithDefaults())
+	if seed.read(50, true, now); seed.limit != 50 {
+		t.Errorf("with the maximum at the batch size the limit grew to %d", seed.limit)
+	}
+	if seed.read(1, false, now); seed.next.Sub(now) != time.Millisecond {
+		t.Errorf("polls are slower than the interval: %v", seed.next.Sub(now))
+	}
+}
