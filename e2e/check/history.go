@@ -74,6 +74,6 @@ type History struct {
 	Deletes bool
 	// Ordered says whether id order is promised for an event among those of its topic and key; nil means all.
 	Ordered func(Event) bool
-	// Start is when the first writer began. No record may carry an older time. Zero leaves that unchecked.
+	// Start is when the run began. No record may carry an older time. Zero leaves that unchecked.
 	Start time.Time
 }
