@@ -1,10 +1,13 @@
 package kafka
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -53,32 +56,65 @@ func spent(err error) bool {
 	return false
 }
 
-// explainPing makes a sentence of a failed ping. What waiting can't mend is permanent.
-func explainPing(err error, brokers []string, tlsOn bool) error {
-	permanent := func(text string) error {
-		return &relay.Permanent{Err: fmt.Errorf("connect to Kafka at %v: %s: %w", brokers, text, err)}
-	}
-	var first *kgo.ErrFirstReadEOF
-	var record tls.RecordHeaderError
-	var authority x509.UnknownAuthorityError
-	var name x509.HostnameError
-	var invalid x509.CertificateInvalidError
+// ConnectError says why a cluster can't be reached. It holds no password.
+type ConnectError struct {
+	Brokers []string
+	Cause   string
+	Fix     string
+	Waits   bool // time may mend it
+	Source  error
+}
+
+// Sentence says what failed and why, without the way out.
+func (e *ConnectError) Sentence() string {
+	return fmt.Sprintf("connect to Kafka at %s: %s", strings.Join(e.Brokers, ","), e.Cause)
+}
+
+func (e *ConnectError) Error() string { return e.Sentence() + "; " + e.Fix }
+
+// Unwrap returns the client's error.
+func (e *ConnectError) Unwrap() error { return e.Source }
+
+// explainConnect makes a sentence of a failed ping. What waiting can't mend is permanent.
+func explainConnect(err error, brokers []string, tlsOn bool) error {
+	var (
+		first     *kgo.ErrFirstReadEOF
+		record    tls.RecordHeaderError
+		authority x509.UnknownAuthorityError
+		name      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		lookup    *net.DNSError
+		e         = &ConnectError{Brokers: brokers, Source: err}
+	)
 	switch {
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
-		return permanent("user or password refused; check POSTHASTE_KAFKA_USERNAME and POSTHASTE_KAFKA_PASSWORD")
+		e.Cause, e.Fix = "user or password refused", "check POSTHASTE_KAFKA_USERNAME and POSTHASTE_KAFKA_PASSWORD"
 	case errors.Is(err, kerr.UnsupportedSaslMechanism):
-		return permanent("the brokers do not offer this SASL mechanism; check POSTHASTE_KAFKA_SASL")
+		e.Cause, e.Fix = "the brokers do not offer this SASL mechanism", "check POSTHASTE_KAFKA_SASL"
+	case errors.Is(err, kerr.IllegalSaslState):
+		e.Cause, e.Fix = "the brokers do not take SASL on this port", "check the port, or set POSTHASTE_KAFKA_SASL=none"
 	case errors.As(err, &record):
-		return permanent("the brokers do not speak TLS on this port; check KAFKA_BROKERS or set POSTHASTE_KAFKA_TLS=off")
+		e.Cause, e.Fix = "the brokers do not speak TLS on this port", "check the port, or set POSTHASTE_KAFKA_TLS=off"
 	case errors.As(err, &authority):
-		return permanent("the brokers' certificate is signed by nobody that is trusted; set POSTHASTE_KAFKA_CA_FILE")
+		e.Cause, e.Fix = "nobody that is trusted has signed the brokers' certificate", "name the authority by POSTHASTE_KAFKA_CA_FILE"
 	case errors.As(err, &name), errors.As(err, &invalid):
-		return permanent("the brokers' certificate is not valid for them")
+		e.Cause, e.Fix = "the brokers' certificate does not hold: "+err.Error(), "use the name that it was made for, or renew it"
 	case errors.As(err, &first) && tlsOn:
-		return permanent("the connection is closed at once; is TLS spoken on this port, and SASL not required?")
+		e.Cause, e.Fix = "the brokers close the connection at once", "check that TLS is spoken on this port and whether SASL is required"
 	case errors.As(err, &first):
-		return permanent("the connection is closed at once; the listener may want TLS (POSTHASTE_KAFKA_TLS=on) " +
-			"or SASL (POSTHASTE_KAFKA_SASL)")
+		e.Cause = "the brokers close the connection at once"
+		e.Fix = "the port may want TLS (POSTHASTE_KAFKA_TLS=on) or SASL (POSTHASTE_KAFKA_SASL)"
+	case strings.Contains(err.Error(), "invalid large response size"):
+		e.Cause, e.Fix = "what answers there does not speak Kafka", "check KAFKA_BROKERS"
+	case errors.As(err, &lookup):
+		e.Cause, e.Fix, e.Waits = "no host "+lookup.Name, "check KAFKA_BROKERS", true
+	case errors.Is(err, context.DeadlineExceeded):
+		e.Cause, e.Fix, e.Waits = "no answer in time", "check that the brokers run and can be reached", true
+	default:
+		e.Cause, e.Fix, e.Waits = err.Error(), "check that the brokers run and can be reached", true
 	}
-	return fmt.Errorf("connect to Kafka at %v: %w", brokers, err)
+	if e.Waits {
+		return e
+	}
+	return &relay.Permanent{Err: e}
 }

@@ -69,7 +69,7 @@ func (p *Producer) Close() {
 // Ping asks any broker for an answer.
 func (p *Producer) Ping(ctx context.Context) error {
 	if err := p.client().Ping(ctx); err != nil {
-		return explainPing(err, p.cfg.Brokers, p.cfg.TLS)
+		return explainConnect(err, p.cfg.Brokers, p.cfg.TLS)
 	}
 	return nil
 }

@@ -225,7 +225,7 @@ func TestOnlyTheLargeRecordIsRefused(t *testing.T) {
 	b := newBroker(t)
 	for name, filler := range map[string]func(n int) string{
 		"compressible": func(n int) string { return strings.Repeat("x", n) },
-		"random": randomText,
+		"random":       randomText,
 	} {
 		t.Run(name, func(t *testing.T) {
 			topic := b.topic(1, "max.message.bytes=20000")

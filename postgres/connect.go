@@ -22,12 +22,16 @@ type ConnectError struct {
 	Source error
 }
 
+// Sentence says what failed and why, without the way out.
+func (e *ConnectError) Sentence() string {
+	return fmt.Sprintf("connect to PostgreSQL at %s: %s", e.Where, e.Cause)
+}
+
 func (e *ConnectError) Error() string {
-	text := fmt.Sprintf("connect to PostgreSQL at %s: %s", e.Where, e.Cause)
-	if e.Fix != "" {
-		text += "; " + e.Fix
+	if e.Fix == "" {
+		return e.Sentence()
 	}
-	return text
+	return e.Sentence() + "; " + e.Fix
 }
 
 // Unwrap returns the driver's error.
@@ -78,7 +82,7 @@ func (e *ConnectError) explain(ctx context.Context) {
 		e.Cause, e.Fix = innermost(err), "check the port, and whether the server speaks TLS (sslmode)"
 	case errors.As(err, &lookup):
 		e.Cause, e.Fix, e.Waits = fmt.Sprintf("no host %s", lookup.Name), "check the host in DATABASE_URL", true
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
 		e.Cause, e.Fix, e.Waits = "no answer in time", "check host, port and firewall", true
 	case errors.As(err, &dial):
 		e.Cause, e.Fix, e.Waits = innermost(dial), "check that the server runs and listens there", true

@@ -40,6 +40,14 @@ func (m *membership) Resize(ctx context.Context) error {
 	return nil
 }
 
+// CheckLanes refuses a number that lanes can't have.
+func CheckLanes(lanes int) error {
+	if lanes < 1 || lanes > MaxLanes || lanes&(lanes-1) != 0 {
+		return fmt.Errorf("set lanes to %d: want a power of two from 1 to %d", lanes, MaxLanes)
+	}
+	return nil
+}
+
 const wantLanesSQL = `
 update {{schema}}.outbox set next_lanes = nullif($2, lanes) where name = $1 returning lanes`
 
@@ -47,8 +55,8 @@ update {{schema}}.outbox set next_lanes = nullif($2, lanes) where name = $1 retu
 // ones within a few beats; without relays the next one that starts makes the change. It returns the number that
 // stands now.
 func SetLanes(ctx context.Context, conn *pgx.Conn, names Names, lanes int) (int, error) {
-	if lanes < 1 || lanes > MaxLanes || lanes&(lanes-1) != 0 {
-		return 0, fmt.Errorf("set lanes to %d: want a power of two from 1 to %d", lanes, MaxLanes)
+	if err := CheckLanes(lanes); err != nil {
+		return 0, err
 	}
 	if err := Check(ctx, conn, names); err != nil {
 		return 0, err

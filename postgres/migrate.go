@@ -180,12 +180,8 @@ const (
 	setTimeoutsSQL = `select set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false)`
 )
 
-// adoptLockTimeout bounds how long a statement that needs the table for itself alone waits, with all writers queueing
-// behind it.
-const adoptLockTimeout = "2s"
-
-// prepareSession readies the session for statements outside a transaction: building an index may take hours, so the
-// role's statement_timeout must not end it. A pooler that switches servers between statements would neither keep these
+// prepareSession readies the session for statements outside a transaction. Building an index may take hours, and it
+// waits for every transaction that was open before, so neither of the role's timeouts may end it. A pooler that switches servers between statements would neither keep these
 // settings nor the lock; it shows by a backend number that is not the one given at connecting.
 func prepareSession(ctx context.Context, conn *pgx.Conn) (restore func() error, err error) {
 	var pid uint32
@@ -201,7 +197,7 @@ func prepareSession(ctx context.Context, conn *pgx.Conn) (restore func() error, 
 	if err := conn.QueryRow(ctx, timeoutsSQL).Scan(&statement, &lock); err != nil {
 		return nil, err
 	}
-	if _, err := conn.Exec(ctx, setTimeoutsSQL, "0", adoptLockTimeout); err != nil {
+	if _, err := conn.Exec(ctx, setTimeoutsSQL, "0", "0"); err != nil {
 		return nil, err
 	}
 	return func() error { return afterwards(ctx, conn, setTimeoutsSQL, statement, lock) }, nil

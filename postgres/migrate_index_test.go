@@ -88,13 +88,13 @@ func TestMigrateRebuildsInterruptedIndex(t *testing.T) {
 	})
 }
 
-// upSlowly migrates while another transaction keeps the index build from its end, until that has taken longer than the
+// upSlowly migrates while another transaction keeps the work on indexes from its end, until that has taken longer than the
 // session's statement_timeout of 2 s, which must not interrupt it.
 func upSlowly(t *testing.T, d *database, conn *pgx.Conn, n postgres.Names) *postgres.Migration {
 	t.Helper()
 	snapshot := connect(t, d.config)
 	exec(t, snapshot, "begin isolation level repeatable read", "select count(*) from outbox_event")
-	build := fmt.Sprintf("select from pg_stat_activity where pid = %d and query like 'create index concurrently%%'",
+	working := fmt.Sprintf("select from pg_stat_activity where pid = %d and query like '%% index concurrently%%'",
 		conn.PgConn().PID())
 	done := make(chan error, 1)
 	var m *postgres.Migration
@@ -103,8 +103,8 @@ func upSlowly(t *testing.T, d *database, conn *pgx.Conn, n postgres.Names) *post
 		m, err = postgres.Migrate(context.Background(), conn, n, postgres.MigrateOptions{})
 		done <- err
 	}()
-	waitFor(t, d.admin, "exists ("+build+")")
-	waitFor(t, d.admin, "not exists ("+build+" and clock_timestamp() < query_start + '2.2s')")
+	waitFor(t, d.admin, "exists ("+working+")")
+	waitFor(t, d.admin, "not exists ("+working+" and clock_timestamp() < query_start + '2.2s')")
 	exec(t, snapshot, "rollback")
 	must(t, <-done)
 	return m
@@ -224,6 +224,38 @@ func TestMigrateAdoptsUnderLoad(t *testing.T) {
 		}
 		if got := query(t, d.admin, "select count(*) from pg_index where indrelid = 'outbox_event'::regclass"); got != "3" {
 			t.Errorf("%s indexes", got)
+		}
+	})
+}
+
+// Adding a column needs the table alone for a moment, and must not make writers queue for longer than that.
+func TestMigrateHeadersGivesWayToAnOpenTransaction(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		d, n := adopted(t, url, "1")
+		up(t, d.admin, n, postgres.MigrateOptions{})
+		writer := connect(t, d.config)
+		exec(t, writer, "begin", insertEvents("outbox_event", "1"))
+		_, err := postgres.Migrate(t.Context(), d.admin, n, postgres.MigrateOptions{Headers: true})
+		wantProblem(t, err, postgres.ErrBusy, "run it again")
+		exec(t, writer, "commit")
+		up(t, d.admin, n, postgres.MigrateOptions{Headers: true})
+		o, err := postgres.Inspect(t.Context(), d.admin, n)
+		if must(t, err); !o.HasHeaders || query(t, d.admin, "current_setting('lock_timeout')") != "0" {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
+func TestMigrateAdoptsPartitionedTableWithItsIndex(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		d := newDatabase(t, url)
+		n := names(t, "outbox_event", "posthaste")
+		exec(t, d.admin, partitioned, "create table p1 partition of outbox_event default",
+			"create index unpublished on outbox_event (id) where published_at is null")
+		up(t, d.admin, n, postgres.MigrateOptions{})
+		o, err := postgres.Inspect(t.Context(), d.admin, n)
+		if must(t, err); !o.Partitioned || o.SequenceTrusted || len(o.Warnings) != 1 {
+			t.Errorf("%+v", o)
 		}
 	})
 }

@@ -62,8 +62,9 @@ func (c *catalog) plan(opts MigrateOptions) (plan, error) {
 	}
 	err := c.planIndex(&p)
 	if _, ok := c.column("headers"); opts.Headers && !ok {
+		// The one statement that needs the table for itself alone: while it waits, all writers queue behind it.
 		p.adopted = append(p.adopted, Step{"add column headers",
-			c.names.sql("alter table {{table}} add column headers jsonb;")})
+			c.names.sql("set local lock_timeout = '2s';\nalter table {{table}} add column headers jsonb;")})
 	}
 	return p, err
 }

@@ -42,8 +42,7 @@ func (c *claimLoop) run(take, work context.Context) error {
 		if permanent(err) {
 			return err
 		}
-		if err != nil && take.Err() == nil {
-			c.log.Warn("PostgreSQL does not answer, connecting again", "reason", err)
+		if err != nil {
 			pause.wait(take)
 		}
 	}
@@ -126,13 +125,14 @@ func (c *claimLoop) outcome(events []*Event, errs []error) []Ref {
 	c.ledger.count(events, errs)
 	now := time.Now()
 	var acked []Ref
+	var failure error
 	for i, e := range events {
 		switch class := classOf(errs[i]); {
 		case errs[i] == nil:
 			acked = append(acked, Ref{e.ID, e.EventID})
 		case class == Outage:
 			c.pacer.next = now.Add(c.cfg.Interval)
-			c.log.Warn("Kafka did not take an event, sending it again", "topic", e.Topic, "reason", errs[i])
+			failure = errs[i]
 		case c.holds.covering(e) == nil:
 			h := &hold{topic: e.Topic, key: e.Key, wholeTopic: class == TopicUnusable, since: e.CreatedAt, err: errs[i], tries: 1}
 			h.until = now.Add(h.pause())
@@ -141,8 +141,8 @@ func (c *claimLoop) outcome(events []*Event, errs []error) []Ref {
 				"reason", errs[i])
 		}
 	}
-	if len(acked) > 0 {
-		c.ledger.kafkaAnswered(nil)
+	if len(acked) > 0 || failure != nil {
+		c.ledger.kafkaAnswered(failure)
 	}
 	return acked
 }

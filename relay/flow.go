@@ -216,7 +216,6 @@ func (f *flow) nextChunk() []*Event {
 // outcome sums up a chunk.
 type outcome struct {
 	acked  int
-	failed map[Class]int
 	outage error   // one of the failures that are nobody's fault
 	held   []*hold // new or renewed
 }
@@ -224,7 +223,7 @@ type outcome struct {
 // published takes the outcomes of the chunk in flight in. Failed events go back to the head of the queue in their
 // order, before rows that were read in the meantime; what a new hold covers leaves the queue with them.
 func (f *flow) published(errs []error, now time.Time) outcome {
-	out := outcome{failed: make(map[Class]int)}
+	var out outcome
 	var failed []*Event
 	for i, e := range f.sending {
 		if errs[i] == nil {
@@ -234,7 +233,6 @@ func (f *flow) published(errs []error, now time.Time) outcome {
 			continue
 		}
 		class := classOf(errs[i])
-		out.failed[class]++
 		failed = append(failed, e)
 		switch {
 		case class == Outage:

@@ -216,14 +216,13 @@ func (l *loop) settlePublish(errs []error) {
 	l.logEvents(l.flow.sending, errs)
 	out := l.flow.published(errs, now)
 	if out.acked > 0 {
-		l.ledger.kafkaAnswered(nil)
 		l.republish.reset()
 	}
+	if out.acked > 0 || out.outage != nil {
+		l.ledger.kafkaAnswered(out.outage)
+	}
 	if out.outage != nil {
-		pause := l.republish.pause()
-		l.publishAt = now.Add(pause)
-		l.log.Warn("Kafka did not take all events, sending them again in the same order",
-			"events", out.failed[Outage], "pause", pause, "reason", out.outage)
+		l.publishAt = now.Add(l.republish.pause()) // sent again, in the same order
 	}
 	for _, h := range out.held {
 		scope := "key"
@@ -266,9 +265,7 @@ func (l *loop) open(o opened) error {
 		if permanent(o.err) {
 			return o.err
 		}
-		pause := l.reopen.pause()
-		l.reopenAt = time.Now().Add(pause)
-		l.log.Warn("PostgreSQL does not answer, waiting for it", "pause", pause, "reason", o.err)
+		l.reopenAt = time.Now().Add(l.reopen.pause())
 		return nil
 	}
 	l.session = o.session
@@ -392,9 +389,7 @@ func (l *loop) disconnect(x exchanged, now time.Time) error {
 	if errors.Is(x.err, ErrRowsLocked) {
 		return l.foreign.seen(now, x.err.Error())
 	}
-	pause := l.reopen.pause()
-	l.reopenAt = now.Add(pause)
-	l.log.Warn("the exchange with PostgreSQL failed, connecting again", "pause", pause, "reason", x.err)
+	l.reopenAt = now.Add(l.reopen.pause())
 	return nil
 }
 

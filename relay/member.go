@@ -22,10 +22,11 @@ const leaveTimeout = 2 * time.Second
 // has no lanes at once and joins anew under a new id. And when no beat succeeded for half the lease it may not hand over
 // another chunk (fresh), which it finds out from its own monotonic clock, before anyone can have evicted it.
 type member struct {
-	store Store
-	cfg   Config
-	log   *slog.Logger
-	alive func(now time.Time) bool // the loop makes progress
+	store  Store
+	cfg    Config
+	log    *slog.Logger
+	ledger *ledger
+	alive  func(now time.Time) bool // the loop makes progress
 
 	changed chan struct{} // tells the loop that state is new
 
@@ -47,8 +48,9 @@ type tenure struct {
 	drained    func() // the loop calls it when nothing of leaving is in flight any more
 }
 
-func newMember(store Store, cfg Config, alive func(time.Time) bool) *member {
-	return &member{store: store, cfg: cfg, log: cfg.Logger, alive: alive, changed: make(chan struct{}, 1)}
+func newMember(store Store, cfg Config, ledger *ledger) *member {
+	return &member{store: store, cfg: cfg, log: cfg.Logger, ledger: ledger, changed: make(chan struct{}, 1),
+		alive: func(time.Time) bool { return true }}
 }
 
 // run keeps the membership up until the context ends; then it leaves. It returns early only with a *Permanent error.
@@ -59,16 +61,13 @@ func (m *member) run(ctx context.Context) error {
 		m.announce(tenure{}, err)
 		switch {
 		case ctx.Err() != nil:
-			if err != nil {
-				m.log.Warn("could not leave the other relays; they will find this one gone", "reason", err)
-			}
 			return nil
 		case permanent(err):
 			return err
 		case errors.Is(err, ErrEvicted):
 			m.log.Warn("evicted by the other relays, joining again", "reason", err)
 		default:
-			m.log.Warn("membership lost, joining again", "reason", err)
+			m.ledger.databaseAnswered(err)
 		}
 		pause.wait(ctx)
 	}
@@ -100,9 +99,12 @@ func (m *member) serve(ctx context.Context, joined func()) error {
 		if ctx.Err() != nil {
 			lctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 			defer cancel()
-			err := ms.Leave(lctx)
-			m.log.Info("left the relays of the outbox", "member", ms.ID(), "error", err)
-			return err
+			if err := ms.Leave(lctx); err != nil {
+				m.log.Warn("could not leave the other relays; they will find this one gone", "reason", err)
+				return err
+			}
+			m.log.Info("left the relays of the outbox", "member", ms.ID())
+			return nil
 		}
 	}
 }

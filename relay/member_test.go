@@ -90,7 +90,8 @@ func (m *fakeMembership) Wait(ctx context.Context) error {
 func startMember(t *testing.T, store *fakeStore, alive func(time.Time) bool) (*member, func()) {
 	t.Helper()
 	cfg := Config{Logger: slog.New(slog.DiscardHandler)}.WithDefaults()
-	m := newMember(store, cfg, alive)
+	m := newMember(store, cfg, newLedger(cfg.Logger))
+	m.alive = alive
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- m.run(ctx) }()

@@ -25,8 +25,8 @@ func New(store Store, publisher Publisher, cfg Config) (*Relay, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	r := &Relay{store: store, publisher: publisher, cfg: cfg, ledger: newLedger()}
-	r.member = newMember(store, cfg, func(time.Time) bool { return true })
+	r := &Relay{store: store, publisher: publisher, cfg: cfg, ledger: newLedger(cfg.Logger)}
+	r.member = newMember(store, cfg, r.ledger)
 	return r, nil
 }
 
@@ -70,7 +70,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	if cause := context.Cause(work); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}
-	r.cfg.Logger.Info("relay stops", "error", err)
+	if err == nil {
+		r.cfg.Logger.Info("relay stops, everything in flight is settled")
+	}
 	return err
 }
 
@@ -83,7 +85,7 @@ const (
 // watchKafka asks Kafka for an answer now and then, so that readiness is true on an idle relay, and a refusal at the
 // start is told by name: a produce would wait for ever.
 func (r *Relay) watchKafka(ctx context.Context, stop context.CancelCauseFunc) {
-	answered := false
+	answered, refused := false, 0
 	for ctx.Err() == nil {
 		pctx, cancel := context.WithTimeout(ctx, pingTimeout)
 		err := r.publisher.Ping(pctx)
@@ -91,18 +93,21 @@ func (r *Relay) watchKafka(ctx context.Context, stop context.CancelCauseFunc) {
 		if ctx.Err() != nil {
 			return
 		}
-		r.ledger.kafkaAnswered(err)
+		pause := pingInterval
 		switch {
 		case err == nil:
 			answered = true
 		case permanent(err) && !answered:
-			stop(err)
-			return
-		default:
-			r.cfg.Logger.Warn("Kafka does not answer, waiting for it", "reason", err)
+			// Once more: a broker that is just starting or stopping gives strange answers too.
+			if refused++; refused > 1 {
+				stop(err)
+				return
+			}
+			pause = time.Second
 		}
+		r.ledger.kafkaAnswered(err)
 		select {
-		case <-time.After(pingInterval):
+		case <-time.After(pause):
 		case <-ctx.Done():
 		}
 	}

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"log/slog"
 	"maps"
 	"sync"
 	"time"
@@ -40,12 +41,14 @@ type ledger struct {
 
 // health is when a server answered last, and what it answered instead.
 type health struct {
-	at  time.Time
-	err error
+	at     time.Time
+	err    error
+	outage *outage
 }
 
-func newLedger() *ledger {
-	return &ledger{published: make(map[string]int64), errors: make(map[string]int64)}
+func newLedger(log *slog.Logger) *ledger {
+	return &ledger{published: make(map[string]int64), errors: make(map[string]int64),
+		database: health{outage: newOutage(log, "PostgreSQL")}, kafka: health{outage: newOutage(log, "Kafka")}}
 }
 
 func (l *ledger) count(events []*Event, errs []error) {
@@ -96,10 +99,12 @@ func (l *ledger) kafkaAnswered(err error) {
 }
 
 func (h *health) answered(err error) {
+	now := time.Now()
 	h.err = err
 	if err == nil {
-		h.at = time.Now()
+		h.at = now
 	}
+	h.outage.met(err, now)
 }
 
 // silence is after how long without an answer a server counts as away.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"posthaste.dev/posthaste/cmd/posthaste/internal/settings"
+	"posthaste.dev/posthaste/kafka"
 	"posthaste.dev/posthaste/postgres"
 )
 
@@ -70,6 +71,7 @@ func printError(w io.Writer, command string, err error) {
 		schema  *postgres.SchemaError
 		problem postgres.Problem
 		connect *postgres.ConnectError
+		brokers *kafka.ConnectError
 		hint    hinted
 		usage   usageError
 	)
@@ -92,7 +94,9 @@ func printError(w io.Writer, command string, err error) {
 	case errors.As(err, &problem):
 		say(problem.Cause, problem.Fix)
 	case errors.As(err, &connect):
-		say(fmt.Sprintf("connect to PostgreSQL at %s: %s", connect.Where, connect.Cause), connect.Fix)
+		say(connect.Sentence(), connect.Fix)
+	case errors.As(err, &brokers):
+		say(brokers.Sentence(), brokers.Fix)
 	case errors.As(err, &hint):
 		say(hint.Error(), hint.hint)
 	case errors.As(err, &usage):

@@ -5,10 +5,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
+// sameSignal is how close two signals may come and still be one wish to stop: a terminal, timeout(1) and some
+// supervisors signal a process and then its group.
+const sameSignal = 250 * time.Millisecond
+
 // onSignals returns a context that ends with the first SIGINT or SIGTERM: stop taking work, finish what is in flight.
-// The second one calls exit at once. stop ends the watch, and waits for it.
+// A later one calls exit at once. stop ends the watch, and waits for it.
 func onSignals(parent context.Context, exit func(int)) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -16,16 +21,20 @@ func onSignals(parent context.Context, exit func(int)) (ctx context.Context, sto
 	over, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
-		for count := 0; ; count++ {
+		var first time.Time
+		for {
 			select {
 			case <-over:
 				return
 			case <-signals:
-				if count > 0 {
+				switch {
+				case first.IsZero():
+					first = time.Now()
+					cancel()
+				case time.Since(first) > sameSignal:
 					exit(exitInterrupted)
 					return
 				}
-				cancel()
 			}
 		}
 	}()

@@ -3,6 +3,7 @@ package main
 import (
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Signals come to the whole process, so this test is not parallel.
@@ -17,13 +18,18 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	}
 	signal(syscall.SIGTERM)
 	<-ctx.Done()
-	select {
-	case status := <-ended:
-		t.Fatalf("the first signal ended the process with %d", status)
-	default:
-	}
-	signal(syscall.SIGINT)
-	if status := <-ended; status != exitInterrupted {
-		t.Errorf("status %d", status)
+	begun := time.Now()
+	again := time.NewTicker(sameSignal / 10)
+	defer again.Stop()
+	for {
+		select {
+		case status := <-ended:
+			if status != exitInterrupted || time.Since(begun) < sameSignal*9/10 {
+				t.Errorf("status %d after %v; want %d, and not for the same wish", status, time.Since(begun), exitInterrupted)
+			}
+			return
+		case <-again.C:
+			signal(syscall.SIGINT)
+		}
 	}
 }
