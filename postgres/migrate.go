@@ -181,8 +181,9 @@ const (
 )
 
 // prepareSession readies the session for statements outside a transaction. Building an index may take hours, and it
-// waits for every transaction that was open before, so neither of the role's timeouts may end it. A pooler that switches servers between statements would neither keep these
-// settings nor the lock; it shows by a backend number that is not the one given at connecting.
+// waits for every transaction that was open before, so neither of the role's timeouts may end it. A pooler that
+// switches servers between statements would neither keep these settings nor the lock; it shows by a backend number
+// that is not the one given at connecting.
 func prepareSession(ctx context.Context, conn *pgx.Conn) (restore func() error, err error) {
 	var pid uint32
 	var statement, lock string

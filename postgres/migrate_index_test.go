@@ -88,8 +88,8 @@ func TestMigrateRebuildsInterruptedIndex(t *testing.T) {
 	})
 }
 
-// upSlowly migrates while another transaction keeps the work on indexes from its end, until that has taken longer than the
-// session's statement_timeout of 2 s, which must not interrupt it.
+// upSlowly migrates while another transaction keeps the work on indexes from its end, until that has taken longer than
+// the session's statement_timeout of 2 s, which must not interrupt it.
 func upSlowly(t *testing.T, d *database, conn *pgx.Conn, n postgres.Names) *postgres.Migration {
 	t.Helper()
 	snapshot := connect(t, d.config)
