@@ -117,10 +117,7 @@ func TestStrictOrderDoesNotWaitForOtherTables(t *testing.T) {
 	relay := b.start(b.relay("POSTHASTE_RELAY_ORDER=strict"))
 	b.awaitShares(1)
 	arrivals := b.follow()
-	foreign, err := b.db.Begin(b.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	foreign := b.begin()
 	if _, err := foreign.Exec(b.ctx, `insert into elsewhere values (1)`); err != nil {
 		t.Fatal(err)
 	}
@@ -131,13 +128,21 @@ func TestStrictOrderDoesNotWaitForOtherTables(t *testing.T) {
 	b.stop(relay)
 }
 
-// open begins a transaction that has written one event.
-func (b *bed) open(key string) (pgx.Tx, int64) {
+// begin begins a transaction, which ends with the test if not before.
+func (b *bed) begin() pgx.Tx {
 	b.t.Helper()
 	tx, err := b.db.Begin(b.ctx)
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	b.t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // an error says that it has ended
+	return tx
+}
+
+// open begins a transaction that has written one event.
+func (b *bed) open(key string) (pgx.Tx, int64) {
+	b.t.Helper()
+	tx := b.begin()
 	id, err := b.insert(tx, key)
 	if err != nil {
 		b.t.Fatal(err)

@@ -16,28 +16,21 @@ const drainTimeout = 3 * time.Second
 // taken is marked, so nothing is sent twice. The stops at random moments under load are part of the chaos tests.
 func TestStopWaitsForTheChunkInFlight(t *testing.T) {
 	b := newBed(t, pg15, oneBroker, "order.confirmed")
-	relay, over := b.stopDuring(2*time.Second, "POSTHASTE_RELAY_DRAIN_TIMEOUT=20s")
+	relay, over := b.inFlight(2 * time.Second)
 	b.stop(relay)
 	if err := <-over; err != nil {
 		t.Fatal(err)
 	}
 	next := b.start(b.relay())
 	b.awaitShares(1)
-	b.drain(15 * time.Second)
-	b.stop(next)
-	report := b.judge(check.History{})
-	if err := report.Err(); err != nil {
-		t.Error(err)
-	}
-	if report.Duplicates > 0 {
-		t.Errorf("%d duplicates, want none", report.Duplicates)
-	}
+	b.finish(next)
 }
 
 // A second signal means now, and the exit status says that the stop was not clean.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	b := newBed(t, pg15, oneBroker, "order.confirmed")
-	relay, over := b.stopDuring(5*time.Second, "POSTHASTE_RELAY_DRAIN_TIMEOUT=20s")
+	relay, over := b.inFlight(5 * time.Second)
+	relay.Terminate()
 	time.Sleep(time.Second) // the system makes one of two signals that come close together
 	relay.Terminate()
 	ctx, cancel := context.WithTimeout(b.ctx, time.Second)
@@ -50,27 +43,56 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	}
 }
 
-// stopDuring starts a relay, silences the broker for a while, gives the relay a chunk to send and asks it to stop. It
-// returns when the signal has been sent; the channel tells when the broker answers again.
-func (b *bed) stopDuring(silence time.Duration, env ...string) (*process.Process, <-chan error) {
+// A relay that gives lanes to a newcomer keeps them until what it has in flight is settled; else the newcomer would send
+// it again.
+func TestHandOverWaitsForTheChunkInFlight(t *testing.T) {
+	b := newBed(t, pg15, oneBroker, "order.confirmed")
+	first, over := b.inFlight(4 * time.Second) // long enough for members to see one another
+	second := b.start(b.relay())
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	b.awaitShares(2)
+	b.finish(first, second)
+}
+
+// inFlight starts a relay, silences the broker for a while and gives the relay events of all lanes to send. It returns
+// when they are in flight; the channel tells when the broker answers again.
+func (b *bed) inFlight(silence time.Duration) (*process.Process, <-chan error) {
 	b.t.Helper()
 	if len(b.pids) == 0 {
 		b.t.Skip("needs the process ids of the brokers")
 	}
 	b.migrate()
-	relay := b.start(b.relay(env...))
+	relay := b.start(b.relay("POSTHASTE_RELAY_BATCH_MAX=2000"))
 	arrivals := b.follow()
 	b.write("warm")
 	b.expect(arrivals, 1, 15*time.Second)
 	over := make(chan error, 1)
 	go func() { over <- process.Stall(silence, b.pids...) }()
 	b.await(time.Second, "the broker is stopped", func() bool { return process.Stopped(b.pids[0]) })
-	for range 10 {
-		b.write("k")
-	}
-	time.Sleep(700 * time.Millisecond) // longer than the interval of its reads: the chunk is in flight
-	relay.Terminate()
+	b.exec(`
+		insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
+		select gen_random_uuid(), 'Order', 'a', 'order.confirmed.v1', '{"n": 1}', $1, 'key-' || n
+		from generate_series(1, 300) n`, b.topics[0])
+	time.Sleep(700 * time.Millisecond) // longer than the interval of the relay's reads
 	return relay, over
+}
+
+// finish waits until all is published, stops the relays, and wants no fault and nothing twice.
+func (b *bed) finish(relays ...*process.Process) {
+	b.t.Helper()
+	b.drain(15 * time.Second)
+	for _, relay := range relays {
+		b.stop(relay)
+	}
+	report := b.judge(check.History{})
+	if err := report.Err(); err != nil {
+		b.t.Error(err)
+	}
+	if report.Duplicates > 0 {
+		b.t.Errorf("%d duplicates, want none", report.Duplicates)
+	}
 }
 
 // Neither a database that does not answer nor one that never did keeps a relay from stopping.

@@ -39,35 +39,38 @@ func (tr trial) run(t *testing.T, b *bed) outcome {
 	t.Helper()
 	history := check.History{Start: time.Now(), Ordered: tr.ordered}
 	f := &fleet{b: b, spec: tr.relay, slow: tr.slow}
+	t.Cleanup(f.pending.Wait) // its relays are killed before, if the test fails half way
 	for range tr.relays {
 		f.members = append(f.members, f.start())
 	}
 	ledger := &load.Ledger{}
 	writing, stopWriting := context.WithTimeout(b.ctx, tr.load)
-	defer stopWriting()
-	var wg sync.WaitGroup
-	defer wg.Wait()
+	auditing, stopAuditing := context.WithCancel(b.ctx)
+	var writers, auditor sync.WaitGroup
+	defer func() { // also when the test fails half way
+		stopWriting()
+		stopAuditing()
+		writers.Wait()
+		auditor.Wait()
+	}()
 	for _, p := range tr.writers {
 		if err := p.Prepare(b.ctx, b.db); err != nil {
 			t.Fatal(err)
 		}
-		wg.Go(func() {
+		writers.Go(func() {
 			if err := p.Run(writing, b.db, table, ledger); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	auditing, stopAuditing := context.WithCancel(b.ctx)
-	defer stopAuditing()
-	audits := make(chan []check.Audit, 1)
-	go func() { audits <- b.audit(auditing, ledger) }()
+	auditor.Go(func() { history.Audits = b.audit(auditing, ledger) })
 
 	f.run(tr.strikes)
-	wg.Wait()
+	writers.Wait()
 	f.until(time.Now())
 	b.drain(cmp.Or(tr.patience, 30*time.Second))
 	stopAuditing()
-	history.Audits = <-audits
+	auditor.Wait()
 	f.stop()
 	history.Ledger = ledger.Committed()
 	return outcome{b.judge(history), f.forgive * 2 * batchMax, ledger.RolledBack()}

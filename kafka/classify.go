@@ -16,10 +16,8 @@ import (
 )
 
 // classify decides what a failed produce means. It is the only place that does.
-func classify(err error, topic string) error {
+func classify(err error, topic string) *relay.Failure {
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return &relay.Failure{Class: relay.TopicUnusable,
 			Err: fmt.Errorf("topic %s does not exist; create it, or correct the topic of its events", topic)}
@@ -31,6 +29,10 @@ func classify(err error, topic string) error {
 	case suspicious(err):
 		return &relay.Failure{Class: relay.Refused, Err: fmt.Errorf("topic %s refuses the record: %w", topic, err)}
 	}
+	if errors.Is(err, kerr.ClusterAuthorizationFailed) {
+		err = fmt.Errorf("this client may not write; grant it WRITE on its topics, before Kafka 2.8 also IDEMPOTENT_WRITE "+
+			"on the cluster: %w", err)
+	}
 	return &relay.Failure{Class: relay.Outage, Err: err}
 }
 
@@ -38,17 +40,6 @@ func classify(err error, topic string) error {
 func suspicious(err error) bool {
 	for _, e := range []error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp,
 		kerr.CorruptMessage, kerr.PolicyViolation, kerr.UnsupportedForMessageFormat} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}
-
-// spent tells whether a client is of no more use: every record would fail at once, whatever the cluster does.
-func spent(err error) bool {
-	for _, e := range []error{kgo.ErrClientClosed, kerr.ClusterAuthorizationFailed, kerr.ProducerFenced,
-		kerr.InvalidProducerEpoch, kerr.InvalidProducerIDMapping, kerr.UnsupportedVersion} {
 		if errors.Is(err, e) {
 			return true
 		}

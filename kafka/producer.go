@@ -103,14 +103,18 @@ func (p *Producer) Publish(ctx context.Context, events []*relay.Event) []error {
 		if err == nil {
 			continue
 		}
-		if spent(err) {
-			p.renew = true
+		if _, classified := errors.AsType[*relay.Failure](err); classified {
+			continue
 		}
-		if _, classified := errors.AsType[*relay.Failure](err); !classified {
-			errs[i] = classify(err, events[i].Topic)
-		}
-		if f, ok := errors.AsType[*relay.Failure](errs[i]); ok && f.Class == relay.TopicUnusable {
+		failure := classify(err, events[i].Topic)
+		errs[i] = failure
+		switch failure.Class {
+		case relay.TopicUnusable:
 			p.forget(events[i].Topic)
+		case relay.Outage:
+			// What passes by itself the client waits for. What it gives up on it may take for final, such as a refused
+			// producer id: from then on it fails every record at once, whatever the cluster would say.
+			p.renew = true
 		}
 	}
 	return errs

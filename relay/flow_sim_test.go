@@ -11,7 +11,7 @@ import (
 
 // The simulation drives two flows, the real decision code, over a model of PostgreSQL and Kafka in which every step
 // comes in a random order: writers draw ids and commit late or roll back, reads see a snapshot and arrive later, chunks
-// fail in part, settles are lost, sessions break, lanes move, a member freezes with a chunk in flight. It checks what
+// fail in part, settles are lost, sessions break, lanes move, a member is evicted with a chunk in flight. It checks what
 // the relay promises: nothing lost, nothing out of order, and every duplicate with its reason.
 type sim struct {
 	rnd     *rand.Rand
@@ -66,7 +66,6 @@ type simMember struct {
 	flow    *flow
 	read    *simRead
 	settles []Ref
-	dead    bool // frozen: what is in flight may still arrive
 	lane    []int
 }
 

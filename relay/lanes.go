@@ -1,9 +1,6 @@
 package relay
 
-import (
-	"math/bits"
-	"slices"
-)
+import "math/bits"
 
 // LaneSet is a set of lanes out of a known number. The zero value is empty.
 type LaneSet struct {
@@ -52,15 +49,4 @@ func (s LaneSet) List() []int {
 		}
 	}
 	return lanes
-}
-
-// without returns the set less the given lanes.
-func (s LaneSet) without(lanes []int) LaneSet {
-	var keep []int
-	for _, l := range s.List() {
-		if !slices.Contains(lanes, l) {
-			keep = append(keep, l)
-		}
-	}
-	return NewLaneSet(s.total, keep...)
 }

@@ -260,11 +260,11 @@ func (l *loop) connect(ctx context.Context, now time.Time) {
 // open takes a session over. Nothing that the one before has seen holds any more: marks may be lost with a crash.
 func (l *loop) open(o opened) error {
 	l.opening = false
+	if permanent(o.err) {
+		return o.err
+	}
 	l.ledger.databaseAnswered(o.err)
 	if o.err != nil {
-		if permanent(o.err) {
-			return o.err
-		}
 		l.reopenAt = time.Now().Add(l.reopen.pause())
 		return nil
 	}

@@ -31,10 +31,11 @@ const oddPassword = "p@s/s#w%20r:d?&+"
 //	sql STATEMENT | @FILE         runs it in the database and prints what it returns
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	server := testenv.Require(t, testenv.DatabaseURL)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
-		Setup:               func(env *testscript.Env) error { return setUpDatabase(t, env) },
+		Setup:               func(env *testscript.Env) error { return setUpDatabase(t, env, server) },
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": exits,
 			"sql":   sql,
@@ -42,8 +43,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-func setUpDatabase(t *testing.T, env *testscript.Env) error {
-	server := testenv.Require(t, testenv.DatabaseURL)
+func setUpDatabase(t *testing.T, env *testscript.Env, server string) error {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {

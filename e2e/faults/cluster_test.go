@@ -1,0 +1,65 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"posthaste.dev/posthaste/e2e/check"
+	"posthaste.dev/posthaste/kafka"
+)
+
+// cluster is a fake Kafka of two brokers.
+type cluster struct {
+	*kfake.Cluster
+	cutter *cutter
+	topics []string
+}
+
+const (
+	// batchBytes is so small that the records of a chunk make several batches a partition.
+	batchBytes = 900
+	partitions = 2 // of each topic
+)
+
+func newCluster(topics ...string) (*cluster, error) {
+	cutter := newCutter()
+	fake, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.ListenFn(cutter.listen))
+	if err != nil {
+		return nil, fmt.Errorf("start fake Kafka: %w", err)
+	}
+	c := &cluster{Cluster: fake, cutter: cutter, topics: topics}
+	for _, t := range topics {
+		err = errors.Join(err, c.create(t))
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *cluster) create(topic string) error {
+	return c.CreateTopic(topic, partitions, map[string]string{"max.message.bytes": fmt.Sprint(batchBytes)})
+}
+
+func (c *cluster) producer() (*kafka.Producer, error) {
+	return kafka.NewProducer(kafka.Config{Brokers: c.ListenAddrs()})
+}
+
+// ends returns where the partitions end now.
+func (c *cluster) ends() map[check.Partition]int64 {
+	ends := map[check.Partition]int64{}
+	for _, t := range c.topics {
+		for _, p := range c.PartitionInfos(t) {
+			ends[check.Partition{Topic: t, Num: p.Partition}] = p.HighWatermark
+		}
+	}
+	return ends
+}
+
+func (c *cluster) records(ctx context.Context) ([]check.Record, error) {
+	return check.ReadTopics(ctx, c.ListenAddrs(), c.topics...)
+}

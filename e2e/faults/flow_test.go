@@ -1,0 +1,202 @@
+package faults_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"posthaste.dev/posthaste/e2e/check"
+	"posthaste.dev/posthaste/relay"
+)
+
+// publisher is what is under test.
+type publisher interface {
+	Publish(ctx context.Context, events []*relay.Event) []error
+}
+
+// flow calls a publisher as a relay does: a chunk at a time, failed events at the head of the next one, and the events of
+// a topic or key that was refused set aside for a while. It keeps the books for the verdict.
+type flow struct {
+	publisher publisher
+	cluster   *cluster
+	storm     *storm
+	rng       *rand.Rand
+	mistake   mistake
+
+	all     []*relay.Event // in order of id
+	queue   []*relay.Event
+	waiting []*relay.Event // behind a hold
+	holds   map[scope]int  // the chunk before which it ends
+
+	chunks   int
+	acked    map[int64]bool
+	audits   []check.Audit
+	problems []string // promises of Publish that were broken
+}
+
+// scope is a topic, or a key of it.
+type scope struct {
+	topic, key string
+	whole      bool
+}
+
+func scopeOf(e *relay.Event, class relay.Class) scope {
+	if class == relay.TopicUnusable {
+		return scope{topic: e.Topic, whole: true}
+	}
+	return scope{topic: e.Topic, key: e.Key}
+}
+
+const (
+	chunkMax = 40
+	keys     = 7 // of each topic
+)
+
+// write adds up to n events.
+func (f *flow) write(n int) {
+	for range f.rng.IntN(n + 1) {
+		var id uuid.UUID
+		for i := range id {
+			id[i] = byte(f.rng.Uint32())
+		}
+		key := fmt.Sprint("k", f.rng.IntN(keys))
+		e := &relay.Event{
+			ID: int64(len(f.all) + 1), EventID: id, AggregateType: "Order", AggregateID: key, EventType: "order.confirmed.v1",
+			Topic: f.cluster.topics[f.rng.IntN(len(f.cluster.topics))], Key: key,
+			Payload:   fmt.Appendf(nil, `{"n": %d, "pad": %q}`, len(f.all), strings.Repeat("x", f.rng.IntN(200))),
+			CreatedAt: time.Unix(1e9, 0),
+		}
+		f.all = append(f.all, e)
+		if f.held(e) {
+			f.waiting = append(f.waiting, e)
+		} else {
+			f.queue = append(f.queue, e)
+		}
+	}
+}
+
+func (f *flow) held(e *relay.Event) bool {
+	_, topic := f.holds[scopeOf(e, relay.TopicUnusable)]
+	_, key := f.holds[scopeOf(e, relay.Refused)]
+	return topic || key
+}
+
+// lift ends the holds that are due. What waited behind them comes back in order of id, behind the queue, in which there
+// is nothing of its keys.
+func (f *flow) lift() {
+	for s, until := range f.holds {
+		if f.chunks >= until {
+			delete(f.holds, s)
+		}
+	}
+	slices.SortFunc(f.waiting, func(a, b *relay.Event) int { return cmp.Compare(a.ID, b.ID) })
+	still := f.waiting[:0]
+	for _, e := range f.waiting {
+		if f.held(e) {
+			still = append(still, e)
+		} else {
+			f.queue = append(f.queue, e)
+		}
+	}
+	f.waiting = still
+}
+
+// send hands a chunk over and takes its outcomes in.
+func (f *flow) send(ctx context.Context) {
+	f.lift()
+	f.chunks++
+	n := min(len(f.queue), 1+f.rng.IntN(chunkMax))
+	chunk, rest := slices.Clone(f.queue[:n]), slices.Clone(f.queue[n:])
+	f.storm.since()
+	errs := f.publisher.Publish(ctx, slices.Clone(chunk))
+	f.judge(chunk, errs, f.storm.since())
+
+	var failed []*relay.Event
+	for i, e := range chunk {
+		if errs[i] == nil {
+			f.acked[e.ID] = true
+			continue
+		}
+		failed = append(failed, e)
+		if class := classOf(errs[i]); class != relay.Outage && !f.held(e) {
+			f.holds[scopeOf(e, class)] = f.chunks + 1 + f.rng.IntN(3)
+		}
+	}
+	f.queue = append(failed, rest...)
+	if f.mistake == failedToTheTail {
+		f.queue = append(rest, failed...)
+	}
+	f.queue = slices.DeleteFunc(f.queue, func(e *relay.Event) bool {
+		if f.held(e) {
+			f.waiting = append(f.waiting, e)
+			return true
+		}
+		return false
+	})
+}
+
+func classOf(err error) relay.Class {
+	if f, ok := errors.AsType[*relay.Failure](err); ok {
+		return f.Class
+	}
+	return relay.Outage
+}
+
+// judge holds the outcomes of a call against what relay.Publisher promises, and against the faults that struck
+// meanwhile.
+func (f *flow) judge(chunk []*relay.Event, errs []error, struck map[string][]*fault) {
+	failed := map[scope]bool{}
+	audit := check.Audit{Ends: f.cluster.ends()}
+	for i, e := range chunk {
+		k := scopeOf(e, relay.Refused)
+		switch {
+		case errs[i] == nil && failed[k]:
+			f.problem("event %d was acknowledged after a failure of its key in the same call", e.ID)
+		case errs[i] == nil:
+			audit.Marked = append(audit.Marked, e.EventID.String())
+		case !failed[k]:
+			failed[k] = true
+			f.judgeClass(e, errs[i], append(struck[e.Topic], struck[""]...))
+		}
+	}
+	f.audits = append(f.audits, audit)
+}
+
+// judgeClass holds the failure of a key's first event against the faults that its topic met.
+func (f *flow) judgeClass(e *relay.Event, err error, struck []*fault) {
+	failure, ok := errors.AsType[*relay.Failure](err)
+	if !ok {
+		f.problem("event %d failed without a class: %v", e.ID, err)
+		return
+	}
+	for _, s := range struck {
+		if s.surfaces && s.class == failure.Class {
+			return
+		}
+	}
+	f.problem("event %d failed as %s: %v; no fault of its topic means that", e.ID, failure.Class, err)
+}
+
+func (f *flow) problem(format string, args ...any) {
+	f.problems = append(f.problems, fmt.Sprintf("chunk %d: ", f.chunks)+fmt.Sprintf(format, args...))
+}
+
+func (f *flow) done() bool { return len(f.queue)+len(f.waiting) == 0 }
+
+// table is the outbox as it would stand now.
+func (f *flow) table() []check.Event {
+	var events []check.Event
+	for _, e := range f.all {
+		events = append(events, check.Event{ID: e.ID, EventID: e.EventID.String(), AggregateType: e.AggregateType,
+			AggregateID: e.AggregateID, Type: e.EventType, Topic: e.Topic, Key: e.Key, Value: string(e.Payload),
+			CreatedAt: e.CreatedAt, Published: f.acked[e.ID]})
+	}
+	return events
+}
