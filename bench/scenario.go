@@ -5,7 +5,7 @@ import "context"
 // Scenario is one kind of work. To add one, write it in a file of its own and list it in allScenarios.
 type Scenario interface {
 	Name() string
-	// Needs tells whether the subject can do the work.
+	// Fits tells whether the subject can do the work.
 	Fits(s Subject) bool
 	// Run gives a prepared subject the work and returns what came of it. Lost, repeated, changed or reordered events
 	// are an error.

@@ -291,3 +291,47 @@ func TestStoreRefusals(t *testing.T) {
 		}
 	})
 }
+
+// C07 ThreeDotsLabs/watermill#261, goauthentik/authentik#19939: names with a dash or capitals broke the SQL, and a
+// search_path was refused or lost. Every statement of a relay runs here under such names and an empty search_path.
+func TestOddNames(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		d := newDatabase(t, url)
+		exec(t, d.admin, `create schema "Sales"`)
+		n := names(t, `"Sales"."outbox-event"`, `"Post Haste"`)
+		up(t, d.admin, n, postgres.MigrateOptions{Lanes: 8, Headers: true})
+		exec(t, d.admin, insertEvents(n.Table.String(), "4"))
+		b := &bed{database: d, names: n}
+		for _, mode := range []relay.SettleMode{relay.SettleMark, relay.SettleDelete} {
+			b.store = b.newStore(t, func(c *postgres.Config) {
+				c.Settle, c.Conn = mode, c.Conn.Copy()
+				c.Conn.RuntimeParams["search_path"] = ""
+			})
+			s := b.open(t)
+			q := everything()
+			q.Limit = 1
+			r := exchange(t, s, relay.Exchange{Read: q, Horizon: true})
+			if len(r.Events) != 1 || r.Horizon.Last != 4 {
+				t.Fatalf("%s: read %v, horizon %+v", mode, ids(r.Events), r.Horizon)
+			}
+			if r := exchange(t, s, relay.Exchange{Settle: refs(r.Events)}); r.Settled != 1 {
+				t.Errorf("%s: settled %d", mode, r.Settled)
+			}
+			c, err := s.Claim(t.Context(), *q)
+			must(t, err)
+			must(t, c.Settle(t.Context(), refs(c.Events())))
+			m := b.join(t)
+			beat(t, m)
+			lanes := act(t, m, nil, 8)
+			must(t, m.Release(t.Context(), lanes[:1]))
+			must(t, m.Resize(t.Context()))
+			must(t, m.Leave(t.Context()))
+		}
+		if left := query(t, d.admin, "select count(*) from "+n.Table.String()+" where published_at is null"); left != "0" {
+			t.Errorf("%s events left", left)
+		}
+		if got := query(t, d.admin, "select count(*) from pg_class where relnamespace = 'public'::regnamespace"); got != "0" {
+			t.Errorf("%s relations landed in public", got)
+		}
+	})
+}

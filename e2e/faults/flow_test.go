@@ -177,7 +177,7 @@ func (f *flow) judgeClass(e *relay.Event, err error, struck []*fault) {
 		return
 	}
 	for _, s := range struck {
-		if s.surfaces && s.class == failure.Class {
+		if s.class == failure.Class {
 			return
 		}
 	}

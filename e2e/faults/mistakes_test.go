@@ -2,9 +2,11 @@ package faults_test
 
 import (
 	"context"
+	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"posthaste.dev/posthaste/e2e/check"
 	"posthaste.dev/posthaste/kafka"
 	"posthaste.dev/posthaste/relay"
 )
@@ -60,3 +62,34 @@ func (p piecemeal) Publish(ctx context.Context, events []*relay.Event) []error {
 	return errs
 }
 
+// The proof can fail: each protection taken out shows within a few runs.
+func TestProofFindsMistakes(t *testing.T) {
+	tests := map[mistake][]check.Kind{
+		failedToTheTail: {check.Reordered},
+		noFlush:         {check.Early, check.Missing},
+		noHoldBack:      {check.Reordered},
+	}
+	for m, kinds := range tests {
+		t.Run(string(m), func(t *testing.T) {
+			t.Parallel()
+			var broken int
+			counts := map[check.Kind]int{}
+			for _, run := range trials(t, m, seeds(t, 6)) {
+				t.Log(run)
+				broken += len(run.problems)
+				for _, k := range kinds {
+					counts[k] += run.report.Count(k)
+				}
+			}
+			t.Logf("%v, %d promises broken", counts, broken)
+			for _, k := range kinds {
+				if counts[k] == 0 {
+					t.Errorf("%s: 0, want it found", k)
+				}
+			}
+			if m == noHoldBack && broken == 0 {
+				t.Error("no event is acknowledged after a failure of its key, want some")
+			}
+		})
+	}
+}

@@ -31,7 +31,7 @@ type trial struct {
 
 const (
 	runs       = 24
-	stormyFor  = 12 // chunks
+	stormyFor  = 20 // chunks
 	runTimeout = 50 * time.Second
 )
 

@@ -20,11 +20,8 @@ import (
 // fault is an answer that a partition may give to a produce request in place of its own.
 type fault struct {
 	err   *kerr.Error
-	stays int // strikes up to so many requests of the partition in a row
-
-	// surfaces says that the client gives up on it, and class what it then means; the others it rides out.
-	surfaces bool
-	class    relay.Class
+	stays int         // strikes up to so many requests of the partition in a row
+	class relay.Class // what it means when it shows; most outages are ridden out inside Publish
 }
 
 // REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND are answered after the append, all others instead of it.
@@ -35,11 +32,11 @@ var faults = []*fault{
 	{err: kerr.RequestTimedOut, stays: 2},
 	{err: kerr.OutOfOrderSequenceNumber, stays: 1},
 	{err: kerr.InvalidProducerEpoch, stays: 2},
-	{err: kerr.UnknownTopicOrPartition, stays: 8, surfaces: true, class: relay.TopicUnusable},
-	{err: kerr.TopicAuthorizationFailed, stays: 2, surfaces: true, class: relay.TopicUnusable},
-	{err: kerr.MessageTooLarge, stays: 2, surfaces: true, class: relay.Refused},
-	{err: kerr.ClusterAuthorizationFailed, stays: 1, surfaces: true, class: relay.Outage},
-	{err: kerr.UnknownServerError, stays: 1, surfaces: true, class: relay.Outage},
+	{err: kerr.UnknownTopicOrPartition, stays: 8, class: relay.TopicUnusable},
+	{err: kerr.TopicAuthorizationFailed, stays: 2, class: relay.TopicUnusable},
+	{err: kerr.MessageTooLarge, stays: 2, class: relay.Refused},
+	{err: kerr.ClusterAuthorizationFailed, stays: 1},
+	{err: kerr.UnknownServerError, stays: 1},
 }
 
 // How likely a request meets something, in a hundred.
@@ -168,8 +165,8 @@ func (s *storm) strike(topic string, partition, node int32) {
 
 // initFaults are answers to a client that asks for a producer id which it takes for final.
 var initFaults = []*fault{
-	{err: kerr.ClusterAuthorizationFailed, surfaces: true, class: relay.Outage},
-	{err: kerr.UnknownServerError, surfaces: true, class: relay.Outage},
+	{err: kerr.ClusterAuthorizationFailed},
+	{err: kerr.UnknownServerError},
 }
 
 // initProducerID runs for every request for a producer id.

@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"posthaste.dev/posthaste/internal/testenv"
+	"posthaste.dev/posthaste/relay"
+)
+
+// TestPlansDoNotDegrade looks at the plans of the hot statements over a table that PostgreSQL has no statistics of, as
+// generic and as custom plans: no statement may read or sort the backlog.
+func TestPlansDoNotDegrade(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]string{"13": testenv.DatabaseURL13, "15": testenv.DatabaseURL, "18": testenv.DatabaseURL18} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			conn, err := pgx.Connect(ctx, testenv.Require(t, key))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close(ctx) }()
+			run := func(sql string, args ...any) {
+				t.Helper()
+				if _, err := conn.Exec(ctx, sql, args...); err != nil {
+					t.Fatalf("%s: %v", sql, err)
+				}
+			}
+			schema := "plans_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+			run("create schema " + schema)
+			defer run("drop schema " + schema + " cascade")
+			names, err := ParseNames(schema+".outbox_event", "posthaste")
+			if err != nil {
+				t.Fatal(err)
+			}
+			run(strings.Replace(names.sql(migrationFile("outbox_table")), "{{headers}}", "", 1))
+			run(names.sql("create index on {{table}} (id) where published_at is null"))
+			run(names.sql(`alter table {{table}} set (autovacuum_enabled = off)`)) // nobody gathers statistics
+			run(names.sql(`insert into {{table}} (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
+select gen_random_uuid(), 'Order', 'k' || n % 1000, 'order.confirmed.v1', '{}', 't', 'k' || n % 1000 from generate_series(1, 50000) n`))
+
+			reader := newReader(&Outbox{Names: names})
+			without := make([]int64, 2000)
+			for i := range without {
+				without[i] = int64(i)
+			}
+			lanes := relay.NewLaneSet(64, 1, 2, 3)
+			all := relay.NewLaneSet(1, 0)
+			explain := func(what, mode, sql string, args []any) {
+				t.Helper()
+				run("set plan_cache_mode = " + mode)
+				run("prepare hot as " + sql)
+				defer run("deallocate hot")
+				literals := make([]string, len(args))
+				for i, a := range args {
+					literals[i] = literalOf(a)
+				}
+				rows, err := conn.Query(ctx, "explain execute hot ("+strings.Join(literals, ", ")+")")
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				plan := strings.Join(lines, "\n")
+				plan = plan[:min(len(plan), 1000)]
+				for _, bad := range []string{"Seq Scan", "Sort", "Hash Join", "Hash Anti Join", "Hash Semi Join", "Merge", "Nested Loop"} {
+					if strings.Contains(plan, bad) {
+						t.Errorf("%s, %s: the plan has a %s:\n%s", what, mode, bad, plan)
+					}
+				}
+				if !strings.Contains(plan, "Index Scan") {
+					t.Errorf("%s, %s: no index is used:\n%s", what, mode, plan)
+				}
+			}
+			for what, q := range map[string]relay.Read{
+				"read all":   {Lanes: all},
+				"read lanes": {Lanes: lanes},
+				"read with everything left out": {Lanes: lanes, Without: without, Topics: []string{"x"},
+					Keys: []relay.TopicKey{{Topic: "t", Key: "x"}}},
+				"claim": {},
+			} {
+				q.Above, q.UpTo, q.Limit = 10, math.MaxInt64, 2000
+				sql, args := reader.statement(&q, what == "claim")
+				explain(what, "force_generic_plan", sql, args)
+				explain(what, "force_custom_plan", sql, args)
+			}
+			ids, eventIDs := split(make([]relay.Ref, 2000))
+			for what, sql := range map[string]string{"mark": markSQL, "delete": deleteSQL} {
+				// A settle forces its generic plan.
+				explain(what, "force_generic_plan", names.sql(sql), []any{ids, eventIDs})
+			}
+		})
+	}
+}
+
+// literalOf writes an argument as SQL.
+func literalOf(a any) string {
+	switch a := a.(type) {
+	case []byte:
+		return fmt.Sprintf(`'\x%x'`, a)
+	case []int64:
+		return "'{" + strings.Trim(strings.ReplaceAll(fmt.Sprint(a), " ", ","), "[]") + "}'"
+	case []string:
+		return "'{" + strings.Join(a, ",") + "}'"
+	case [][16]byte:
+		texts := make([]string, len(a))
+		for i, id := range a {
+			texts[i] = uuid.UUID(id).String()
+		}
+		return "'{" + strings.Join(texts, ",") + "}'"
+	}
+	return fmt.Sprint(a)
+}
