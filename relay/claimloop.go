@@ -84,7 +84,9 @@ func (c *claimLoop) round(ctx context.Context, session Session) error {
 		}
 		c.late = nil
 	}
-	c.liftDue(time.Now())
+	for _, h := range c.holds.due(time.Now()) {
+		c.holds.remove(h)
+	}
 	read := Read{Above: math.MinInt64, UpTo: math.MaxInt64, Limit: c.pacer.limit, Bytes: c.cfg.Memory}
 	c.holds.exclude(&read)
 	claim, err := session.Claim(ctx, read)
@@ -126,6 +128,7 @@ func (c *claimLoop) outcome(events []*Event, errs []error) []Ref {
 	now := time.Now()
 	var acked []Ref
 	var failure error
+	var made []*hold
 	for i, e := range events {
 		switch class := classOf(errs[i]); {
 		case errs[i] == nil:
@@ -137,20 +140,14 @@ func (c *claimLoop) outcome(events []*Event, errs []error) []Ref {
 			h := &hold{topic: e.Topic, key: e.Key, wholeTopic: class == TopicUnusable, since: e.CreatedAt, err: errs[i], tries: 1}
 			h.until = now.Add(h.pause())
 			c.holds.add(h)
-			c.log.Error("events wait behind a failure of their own; all others flow", "topic", e.Topic, "key", e.Key,
-				"reason", errs[i])
+			made = append(made, h)
 		}
 	}
+	logHolds(c.log, made, now)
 	if len(acked) > 0 || failure != nil {
 		c.ledger.kafkaAnswered(failure)
 	}
 	return acked
-}
-
-func (c *claimLoop) liftDue(now time.Time) {
-	for _, h := range c.holds.due(now) {
-		c.holds.remove(h)
-	}
 }
 
 // report tells the age of the oldest event in hand.
@@ -160,5 +157,5 @@ func (c *claimLoop) report(claim Claim) {
 		oldest = events[0].CreatedAt
 	}
 	c.ledger.clock(claim.Now(), time.Now())
-	c.ledger.waiting(oldest, len(c.holds.topics)+len(c.holds.keys), 0)
+	c.ledger.waiting(oldest, c.holds.len(), 0)
 }

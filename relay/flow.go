@@ -39,7 +39,7 @@ type flow struct {
 	mean     int                // size of recent events
 
 	holds  holds
-	lifted []*hold // lifted to look again, not yet proven
+	lifted holds // lifted to look again, not yet proven
 
 	// epoch goes up whenever rows that a read on its way has left out, as held or in memory, may have to be read after
 	// all, or its lanes are others: it is thrown away whole, since a later row of a key must not come in before an
@@ -57,7 +57,7 @@ type limits struct {
 
 func newFlow(l limits, strict bool) *flow {
 	return &flow{limits: l, strict: strict, horizon: newHorizon(), floor: math.MinInt64, cursor: math.MinInt64,
-		known: make(map[int64]struct{}), holds: newHolds()}
+		known: make(map[int64]struct{}), holds: newHolds(), lifted: newHolds()}
 }
 
 // request is a Read with what must still be true when its rows arrive.
@@ -191,7 +191,7 @@ func (f *flow) setLanes(lanes LaneSet) {
 	}
 	f.filterQueue(func(e *Event) bool { return !lanes.Has(e.Lane) }, nil)
 	if lanes.Len() == 0 {
-		f.holds, f.lifted = newHolds(), nil
+		f.holds, f.lifted = newHolds(), newHolds()
 	}
 }
 
@@ -257,9 +257,9 @@ func (f *flow) published(errs []error, now time.Time) outcome {
 func (f *flow) hold(e *Event, class Class, err error, now time.Time) *hold {
 	h := &hold{topic: e.Topic, key: e.Key, wholeTopic: class == TopicUnusable, floor: f.floor,
 		since: e.CreatedAt, err: err, tries: 1}
-	if i := slices.IndexFunc(f.lifted, func(l *hold) bool { return l.wholeTopic == h.wholeTopic && l.covers(e) }); i >= 0 {
-		h.tries = f.lifted[i].tries + 1
-		f.lifted = slices.Delete(f.lifted, i, i+1)
+	if before := f.lifted.like(h); before != nil {
+		h.tries = before.tries + 1
+		f.lifted.remove(before)
 	}
 	h.until = now.Add(h.pause())
 	f.holds.add(h)
@@ -268,18 +268,25 @@ func (f *flow) hold(e *Event, class Class, err error, now time.Time) *hold {
 
 // prove forgets the tries of a lifted hold: an event of its scope was acknowledged.
 func (f *flow) prove(e *Event) {
-	if len(f.lifted) > 0 {
-		f.lifted = slices.DeleteFunc(f.lifted, func(h *hold) bool { return h.covers(e) })
+	if !f.lifted.empty() {
+		delete(f.lifted.topics, e.Topic)
+		delete(f.lifted.keys, TopicKey{e.Topic, e.Key})
 	}
 }
+
+// forgetTries is how long after it was lifted the tries of a hold are remembered while none of its events comes.
+const forgetTries = time.Hour
 
 // lift ends the holds whose time has come, and tells whether there were any. Their rows are read again, from just below
 // the first of them.
 func (f *flow) lift(now time.Time) bool {
 	due := f.holds.due(now)
+	for _, h := range f.lifted.due(now.Add(-forgetTries)) {
+		f.lifted.remove(h) // its rows are gone
+	}
 	for _, h := range due {
 		f.holds.remove(h)
-		f.lifted = append(f.lifted, h)
+		f.lifted.add(h)
 		f.floor = min(f.floor, h.floor)
 		f.epoch++
 	}

@@ -1,6 +1,9 @@
 package relay
 
-import "time"
+import (
+	"log/slog"
+	"time"
+)
 
 // hold makes the events of a topic, or of one key of it, wait after a failure that is theirs alone. It lives in
 // memory: the rows stay unpublished in the table, and another relay meets the failure for itself.
@@ -17,9 +20,25 @@ type hold struct {
 	until time.Time // when it is lifted to look again
 }
 
-// covers tells whether the event must wait.
-func (h *hold) covers(e *Event) bool {
-	return e.Topic == h.topic && (h.wholeTopic || e.Key == h.key)
+// log tells that the hold was made.
+func (h *hold) log(log *slog.Logger, now time.Time) {
+	scope := "key"
+	if h.wholeTopic {
+		scope = "topic"
+	}
+	log.Error("events wait behind a failure of their own; all others flow", "scope", scope, "topic", h.topic, "key", h.key,
+		"tries", h.tries, "next_try", h.until.Sub(now).Round(time.Millisecond), "reason", h.err)
+}
+
+// logHolds tells of new holds, of many only the first few one by one.
+func logHolds(log *slog.Logger, made []*hold, now time.Time) {
+	const few = 5
+	for _, h := range made[:min(few, len(made))] {
+		h.log(log, now)
+	}
+	if more := len(made) - few; more > 0 {
+		log.Error("more events wait behind failures of their own", "topics_and_keys", more)
+	}
 }
 
 // holds are all that a relay has, by topic and by key.
@@ -32,7 +51,7 @@ func newHolds() holds {
 	return holds{topics: make(map[string]*hold), keys: make(map[TopicKey]*hold)}
 }
 
-func (hs holds) empty() bool { return len(hs.topics) == 0 && len(hs.keys) == 0 }
+func (hs holds) empty() bool { return hs.len() == 0 }
 
 // covering returns the hold that the event waits behind, or nil.
 func (hs holds) covering(e *Event) *hold {
@@ -44,6 +63,16 @@ func (hs holds) covering(e *Event) *hold {
 	}
 	return hs.keys[TopicKey{e.Topic, e.Key}]
 }
+
+// like returns the hold of the same topic or key, or nil.
+func (hs holds) like(h *hold) *hold {
+	if h.wholeTopic {
+		return hs.topics[h.topic]
+	}
+	return hs.keys[TopicKey{h.topic, h.key}]
+}
+
+func (hs holds) len() int { return len(hs.topics) + len(hs.keys) }
 
 func (hs holds) add(h *hold) {
 	if h.wholeTopic {

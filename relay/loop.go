@@ -57,6 +57,7 @@ type loop struct {
 	lookAt    time.Time // when the latest look at the writers was asked for
 	lookedAt  time.Time // when it had come
 	sweepAt   time.Time
+	liftedAt  time.Time
 	resettle  bool // the settle on its way repeats one of unknown outcome
 	foreign   foreign
 
@@ -106,9 +107,7 @@ func (l *loop) run(take, work context.Context) error {
 		now := time.Now()
 		l.followLanes()
 		if drain == nil {
-			if l.flow.lift(now) {
-				l.pacer.soon()
-			}
+			l.lift(now)
 			l.publish(ops, now)
 		}
 		l.connect(ops, now)
@@ -158,6 +157,15 @@ func (l *loop) join() {
 	}
 	if l.session != nil {
 		l.session.Close()
+	}
+}
+
+// lift looks again at what is held. It throws away the read on its way, so it happens at most once a second however many
+// holds there are.
+func (l *loop) lift(now time.Time) {
+	if now.Sub(l.liftedAt) >= time.Second && l.flow.lift(now) {
+		l.liftedAt = now
+		l.pacer.soon()
 	}
 }
 
@@ -224,14 +232,7 @@ func (l *loop) settlePublish(errs []error) {
 	if out.outage != nil {
 		l.publishAt = now.Add(l.republish.pause()) // sent again, in the same order
 	}
-	for _, h := range out.held {
-		scope := "key"
-		if h.wholeTopic {
-			scope = "topic"
-		}
-		l.log.Error("events wait behind a failure of their own; all others flow", "scope", scope, "topic", h.topic,
-			"key", h.key, "tries", h.tries, "next_try", h.until.Sub(now).Round(time.Millisecond), "reason", h.err)
-	}
+	logHolds(l.log, out.held, now)
 }
 
 func (l *loop) logEvents(events []*Event, errs []error) {
@@ -396,5 +397,5 @@ func (l *loop) disconnect(x exchanged, now time.Time) error {
 // report brings the ledger up to date.
 func (l *loop) report() {
 	oldest, _ := l.flow.oldest()
-	l.ledger.waiting(oldest, len(l.flow.holds.topics)+len(l.flow.holds.keys), l.flow.sweepFound)
+	l.ledger.waiting(oldest, l.flow.holds.len(), l.flow.sweepFound)
 }
