@@ -64,12 +64,16 @@ func (b *bed) start(spec process.Spec) *process.Process {
 	return p
 }
 
-// stop asks a relay to stop and fails the test unless it exits with status 0 in time.
+// stop asks a relay to stop and fails the test unless it exits with status 0 in time. Before a process has said its first
+// word, the signal would end it like any program.
 func (b *bed) stop(p *process.Process) {
 	b.t.Helper()
-	p.Terminate()
 	ctx, cancel := context.WithTimeout(b.ctx, 25*time.Second)
 	defer cancel()
+	for !p.Logged() && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.Terminate()
 	status, err := p.Wait(ctx)
 	if err != nil {
 		b.t.Errorf("relay does not stop: %v", err)

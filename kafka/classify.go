@@ -67,7 +67,7 @@ func (e *ConnectError) Error() string { return e.Sentence() + "; " + e.Fix }
 func (e *ConnectError) Unwrap() error { return e.Source }
 
 // explainConnect makes a sentence of a failed ping. What waiting can't mend is permanent.
-func explainConnect(err error, brokers []string, tlsOn bool) error {
+func explainConnect(err error, brokers []string) error {
 	var (
 		first     *kgo.ErrFirstReadEOF
 		record    tls.RecordHeaderError
@@ -88,13 +88,15 @@ func explainConnect(err error, brokers []string, tlsOn bool) error {
 		e.Cause, e.Fix = "the brokers do not speak TLS on this port", "check the port, or set POSTHASTE_KAFKA_TLS=off"
 	case errors.As(err, &authority):
 		e.Cause, e.Fix = "nobody that is trusted has signed the brokers' certificate", "name the authority by POSTHASTE_KAFKA_CA_FILE"
-	case errors.As(err, &name), errors.As(err, &invalid):
-		e.Cause, e.Fix = "the brokers' certificate does not hold: "+err.Error(), "use the name that it was made for, or renew it"
-	case errors.As(err, &first) && tlsOn:
-		e.Cause, e.Fix = "the brokers close the connection at once", "check that TLS is spoken on this port and whether SASL is required"
+	case errors.As(err, &name):
+		e.Cause = "the brokers' certificate is refused: " + name.Error()
+		e.Fix = "use a name that it holds (KAFKA_BROKERS, advertised.listeners), or have it made for this one"
+	case errors.As(err, &invalid):
+		e.Cause, e.Fix = "the brokers' certificate is refused: "+invalid.Error(), "renew it, or set the clock of this machine"
 	case errors.As(err, &first):
-		e.Cause = "the brokers close the connection at once"
-		e.Fix = "the port may want TLS (POSTHASTE_KAFKA_TLS=on) or SASL (POSTHASTE_KAFKA_SASL)"
+		e.Cause, e.Fix = explainHangUp(first)
+	case strings.Contains(err.Error(), "appear to be a tls alert"):
+		e.Cause, e.Fix = "the brokers speak TLS on this port", "set POSTHASTE_KAFKA_TLS=on, or check the port"
 	case strings.Contains(err.Error(), "invalid large response size"):
 		e.Cause, e.Fix = "what answers there does not speak Kafka", "check KAFKA_BROKERS"
 	case errors.As(err, &lookup):
@@ -108,4 +110,18 @@ func explainConnect(err error, brokers []string, tlsOn bool) error {
 		return e
 	}
 	return &relay.Permanent{Err: e}
+}
+
+// explainHangUp tells why brokers may close a new connection. The client library knows how far it had come, and says so
+// by its text alone.
+func explainHangUp(err *kgo.ErrFirstReadEOF) (cause, fix string) {
+	switch text := err.Error(); {
+	case strings.Contains(text, "after a dial"):
+		return "the brokers close the connection when TLS begins", "check the port, or set POSTHASTE_KAFKA_TLS=off"
+	case strings.Contains(text, "after a request"):
+		return "the brokers close the connection at the first request, as they do when they want SASL",
+			"set POSTHASTE_KAFKA_SASL, or check the port"
+	}
+	return "the brokers close the connection at once",
+		"check the port; it may want TLS (POSTHASTE_KAFKA_TLS=on) or SASL (POSTHASTE_KAFKA_SASL)"
 }

@@ -25,7 +25,7 @@ type Producer struct {
 	current *kgo.Client
 	closed  bool
 	topics  map[string]*topic // written by Publish alone
-	renew   bool              // the client is spent, or knows an old limit of a topic
+	renew   bool              // the client may be spent, or knows an old limit of a topic
 }
 
 var _ relay.Publisher = (*Producer)(nil)
@@ -69,7 +69,7 @@ func (p *Producer) Close() {
 // Ping asks any broker for an answer.
 func (p *Producer) Ping(ctx context.Context) error {
 	if err := p.client().Ping(ctx); err != nil {
-		return explainConnect(err, p.cfg.Brokers, p.cfg.TLS)
+		return explainConnect(err, p.cfg.Brokers)
 	}
 	return nil
 }
@@ -100,22 +100,14 @@ func (p *Producer) Publish(ctx context.Context, events []*relay.Event) []error {
 	p.send(ctx, records, errs)
 	p.isolate(ctx, events, records, errs, failed)
 	for i, err := range errs {
-		if err == nil {
+		if _, classified := errors.AsType[*relay.Failure](err); err == nil || classified {
 			continue
 		}
-		if _, classified := errors.AsType[*relay.Failure](err); classified {
-			continue
-		}
-		failure := classify(err, events[i].Topic)
-		errs[i] = failure
-		switch failure.Class {
-		case relay.TopicUnusable:
-			p.forget(events[i].Topic)
-		case relay.Outage:
-			// What passes by itself the client waits for. What it gives up on it may take for final, such as a refused
-			// producer id: from then on it fails every record at once, whatever the cluster would say.
-			p.renew = true
-		}
+		// What passes by itself the client waits for. What it gives up on may be final for it: after a refused producer id
+		// it fails every record at once, and a topic that was deleted and made again stays unknown to it.
+		p.renew = true
+		p.forget(events[i].Topic)
+		errs[i] = classify(err, events[i].Topic)
 	}
 	return errs
 }

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"maps"
 	"strconv"
 	"time"
 
@@ -55,31 +56,74 @@ func (p *Producer) ask(ctx context.Context, names []string) (map[string]*topic, 
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	admin := kadm.NewClient(p.client())
-	details, err := admin.ListTopics(ctx, names...)
+	problems, err := describe(ctx, admin, names)
 	if err != nil {
 		return nil, err
 	}
 	found := make(map[string]*topic, len(names))
 	for _, name := range names {
 		t := &topic{maxBytes: defaultMaxBytes, askedAt: time.Now()}
-		if err := details[name].Err; err != nil && !kerr.IsRetriable(err) || errors.Is(err, kerr.UnknownTopicOrPartition) {
+		if err := problems[name]; err != nil && !kerr.IsRetriable(err) || errors.Is(err, kerr.UnknownTopicOrPartition) {
 			t.problem = classify(err, name)
 		}
 		found[name] = t
 	}
-	// The limit may be secret to this client; then the broker's refusal tells it.
+	for name, n := range limits(ctx, admin, names) {
+		found[name].maxBytes = n
+	}
+	return found, nil
+}
+
+// describe tells what the cluster says against each topic. The client library has one answer for all when one topic is
+// forbidden, and the others must not suffer for it: then each is asked for by itself.
+func describe(ctx context.Context, admin *kadm.Client, names []string) (map[string]error, error) {
+	problems := make(map[string]error, len(names))
+	details, err := admin.ListTopics(ctx, names...)
+	switch {
+	case err == nil:
+		for name, d := range details {
+			problems[name] = d.Err
+		}
+	case !forbidden(err):
+		return nil, err
+	case len(names) == 1:
+		problems[names[0]] = err
+	default:
+		for _, name := range names {
+			alone, err := describe(ctx, admin, []string{name})
+			if err != nil {
+				return nil, err
+			}
+			maps.Copy(problems, alone)
+		}
+	}
+	return problems, nil
+}
+
+// limits returns the largest batch of each topic that tells it. It may be secret to this client; then the broker's
+// refusal tells it.
+func limits(ctx context.Context, admin *kadm.Client, names []string) map[string]int32 {
+	found := make(map[string]int32, len(names))
 	configs, err := admin.DescribeTopicConfigs(ctx, names...)
-	if err != nil && len(configs) == 0 {
-		return found, nil
+	if forbidden(err) && len(names) > 1 {
+		for _, name := range names {
+			maps.Copy(found, limits(ctx, admin, []string{name}))
+		}
+		return found
 	}
 	for _, c := range configs {
 		for _, entry := range c.Configs {
-			if n, err := strconv.Atoi(entry.MaybeValue()); entry.Key == "max.message.bytes" && err == nil && found[c.Name] != nil {
-				found[c.Name].maxBytes = int32(n)
+			if n, err := strconv.Atoi(entry.MaybeValue()); entry.Key == "max.message.bytes" && err == nil {
+				found[c.Name] = int32(n)
 			}
 		}
 	}
-	return found, nil
+	return found
+}
+
+func forbidden(err error) bool {
+	_, is := errors.AsType[*kadm.AuthError](err)
+	return is
 }
 
 // batchBytes bounds a batch by its topic's limit, within what the client accepts.

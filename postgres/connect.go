@@ -60,6 +60,7 @@ func (e *ConnectError) explain(ctx context.Context) {
 		dial      *net.OpError
 		authority x509.UnknownAuthorityError
 		hostname  x509.HostnameError
+		invalid   x509.CertificateInvalidError
 		record    tls.RecordHeaderError
 		err       = e.Source
 	)
@@ -67,6 +68,9 @@ func (e *ConnectError) explain(ctx context.Context) {
 	case errors.As(err, &refusal):
 		e.Cause = refusal.Message
 		switch {
+		case refusal.Code == "28000":
+			e.Fix = "check user and database, and what pg_hba.conf on the server says of them; " +
+				"\"no encryption\" means that it wants TLS (sslmode=require)"
 		case strings.HasPrefix(refusal.Code, "28"):
 			e.Fix = "check user and password; in a URL the password's @ / # % : ? stand percent-encoded (@ is %40)"
 		case refusal.Code == "3D000":
@@ -76,10 +80,18 @@ func (e *ConnectError) explain(ctx context.Context) {
 		default:
 			e.Waits = true
 		}
-	case errors.As(err, &authority), errors.As(err, &hostname):
-		e.Cause, e.Fix = innermost(err), "check sslrootcert and the host's name, which the certificate must hold"
-	case errors.As(err, &record), strings.Contains(err.Error(), "server refused TLS connection"):
-		e.Cause, e.Fix = innermost(err), "check the port, and whether the server speaks TLS (sslmode)"
+	case errors.As(err, &authority):
+		e.Cause, e.Fix = "nobody that is trusted has signed the server's certificate", "name the authority by sslrootcert"
+	case errors.As(err, &hostname):
+		e.Cause = "the server's certificate is refused: " + hostname.Error()
+		e.Fix = "use a host name that it holds, or have it made for this one"
+	case errors.As(err, &invalid):
+		e.Cause, e.Fix = "the server's certificate is refused: "+invalid.Error(), "renew it, or set the clock of this machine"
+	case strings.Contains(err.Error(), "server refused TLS connection"):
+		e.Cause = "the server does not speak TLS"
+		e.Fix = "switch it on there (ssl = on), or use sslmode=disable where nobody can listen"
+	case errors.As(err, &record):
+		e.Cause, e.Fix = innermost(err), "check host and port: what answers there is no PostgreSQL"
 	case errors.As(err, &lookup):
 		e.Cause, e.Fix, e.Waits = fmt.Sprintf("no host %s", lookup.Name), "check the host in DATABASE_URL", true
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):

@@ -2,13 +2,16 @@ package faults_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"posthaste.dev/posthaste/e2e/check"
-	"posthaste.dev/posthaste/kafka"
+	"posthaste.dev/posthaste/relay"
 )
 
 // cluster is a fake Kafka of two brokers.
@@ -45,10 +48,6 @@ func (c *cluster) create(topic string) error {
 	return c.CreateTopic(topic, partitions, map[string]string{"max.message.bytes": fmt.Sprint(batchBytes)})
 }
 
-func (c *cluster) producer() (*kafka.Producer, error) {
-	return kafka.NewProducer(kafka.Config{Brokers: c.ListenAddrs()})
-}
-
 // ends returns where the partitions end now.
 func (c *cluster) ends() map[check.Partition]int64 {
 	ends := map[check.Partition]int64{}
@@ -62,4 +61,18 @@ func (c *cluster) ends() map[check.Partition]int64 {
 
 func (c *cluster) records(ctx context.Context) ([]check.Record, error) {
 	return check.ReadTopics(ctx, c.ListenAddrs(), c.topics...)
+}
+
+// newEvent makes an event whose id says everything about it.
+func newEvent(id int64, topic, key string) *relay.Event {
+	var eventID uuid.UUID
+	binary.BigEndian.PutUint64(eventID[8:], uint64(id))
+	return &relay.Event{ID: id, EventID: eventID, AggregateType: "Order", AggregateID: key, EventType: "order.confirmed.v1",
+		Topic: topic, Key: key, Payload: fmt.Appendf(nil, `{"n": %d}`, id), CreatedAt: time.Unix(1e9, 0)}
+}
+
+// row is the event as it would stand in the outbox table.
+func row(e *relay.Event, published bool) check.Event {
+	return check.Event{ID: e.ID, EventID: e.EventID.String(), AggregateType: e.AggregateType, AggregateID: e.AggregateID,
+		Type: e.EventType, Topic: e.Topic, Key: e.Key, Value: string(e.Payload), CreatedAt: e.CreatedAt, Published: published}
 }

@@ -8,9 +8,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/google/uuid"
 
 	"posthaste.dev/posthaste/e2e/check"
 	"posthaste.dev/posthaste/relay"
@@ -62,17 +59,9 @@ const (
 // write adds up to n events.
 func (f *flow) write(n int) {
 	for range f.rng.IntN(n + 1) {
-		var id uuid.UUID
-		for i := range id {
-			id[i] = byte(f.rng.Uint32())
-		}
-		key := fmt.Sprint("k", f.rng.IntN(keys))
-		e := &relay.Event{
-			ID: int64(len(f.all) + 1), EventID: id, AggregateType: "Order", AggregateID: key, EventType: "order.confirmed.v1",
-			Topic: f.cluster.topics[f.rng.IntN(len(f.cluster.topics))], Key: key,
-			Payload:   fmt.Appendf(nil, `{"n": %d, "pad": %q}`, len(f.all), strings.Repeat("x", f.rng.IntN(200))),
-			CreatedAt: time.Unix(1e9, 0),
-		}
+		topic := f.cluster.topics[f.rng.IntN(len(f.cluster.topics))]
+		e := newEvent(int64(len(f.all)+1), topic, fmt.Sprint("k", f.rng.IntN(keys)))
+		e.Payload = fmt.Appendf(nil, `{"n": %d, "pad": %q}`, e.ID, strings.Repeat("x", f.rng.IntN(200)))
 		f.all = append(f.all, e)
 		if f.held(e) {
 			f.waiting = append(f.waiting, e)
@@ -194,9 +183,7 @@ func (f *flow) done() bool { return len(f.queue)+len(f.waiting) == 0 }
 func (f *flow) table() []check.Event {
 	var events []check.Event
 	for _, e := range f.all {
-		events = append(events, check.Event{ID: e.ID, EventID: e.EventID.String(), AggregateType: e.AggregateType,
-			AggregateID: e.AggregateID, Type: e.EventType, Topic: e.Topic, Key: e.Key, Value: string(e.Payload),
-			CreatedAt: e.CreatedAt, Published: f.acked[e.ID]})
+		events = append(events, row(e, f.acked[e.ID]))
 	}
 	return events
 }

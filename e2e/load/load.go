@@ -89,8 +89,7 @@ func (w worker) run(ctx context.Context) error {
 	mean := float64(w.Workers) / w.Rate
 	for wait(ctx, time.Duration(w.rng.ExpFloat64()*mean*float64(time.Second))) {
 		err := w.transaction(ctx)
-		var pgErr *pgconn.PgError
-		if errors.As(err, &pgErr) && pgErr.Code == "55P03" { // lock_not_available
+		if timedOut(err) {
 			continue
 		}
 		if err != nil {
@@ -98,6 +97,14 @@ func (w worker) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// timedOut tells whether the wait for a lock was too long. When the lock comes in the very moment of the time-out,
+// PostgreSQL now and then speaks of a user's request instead.
+func timedOut(err error) bool {
+	const lockNotAvailable, queryCanceled = "55P03", "57014"
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pgErr.Code == lockNotAvailable || pgErr.Code == queryCanceled)
 }
 
 // transaction writes 1 to 5 events of one key. Once begun it goes through whatever becomes of ctx, so that no commit

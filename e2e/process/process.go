@@ -89,6 +89,12 @@ func (p *Process) Wait(ctx context.Context) (int, error) {
 	}
 }
 
+// Logged tells whether the process has logged anything.
+func (p *Process) Logged() bool {
+	info, err := os.Stat(p.log)
+	return err == nil && info.Size() > 0
+}
+
 // LogTail returns the last lines that the process has logged.
 func (p *Process) LogTail(lines int) string {
 	text, err := os.ReadFile(p.log)

@@ -45,8 +45,12 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read POSTHASTE_RELAY_BATCH_MAX: %w", err)
 	}
+	log.Printf("starts with mistake %s", mistake)
 	db, err := pgx.Connect(ctx, os.Getenv("DATABASE_URL"))
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return fmt.Errorf("connect to database: %w", err)
 	}
 	defer db.Close(context.WithoutCancel(ctx))

@@ -19,6 +19,7 @@ type Broker struct {
 	Addr string // host:port for clients
 
 	dir, java, jars, heap string
+	listeners             map[string]string // host:port by name
 
 	mu      sync.Mutex
 	process Process
@@ -56,9 +57,6 @@ func (b *Broker) writeProperties(properties map[string]string) error {
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		fmt.Fprintf(&text, "%s=%s\n", name, properties[name])
-	}
-	if err := os.MkdirAll(b.dir, 0o755); err != nil {
-		return fmt.Errorf("make folder of broker %d: %w", b.Node, err)
 	}
 	if err := os.WriteFile(filepath.Join(b.dir, "server.properties"), []byte(text.String()), 0o644); err != nil {
 		return fmt.Errorf("write settings of broker %d: %w", b.Node, err)

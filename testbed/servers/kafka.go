@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -21,13 +22,16 @@ type KafkaConfig struct {
 	Brokers    int               // each is a controller, too; 3 is the smallest number that survives the loss of one
 	Dir        string            // for data, logs and notes; made if missing; "" = a new one in the test bed's folder
 	Properties map[string]string // of server.properties, over the test bed's own, the same for each broker
+	Listeners  []Listener        // beside the plain one of Broker.Addr
+	Users      map[string]string // passwords by name, both letters and digits, for the listeners with SASL
 }
 
 // Kafka is a cluster of brokers on this machine.
 type Kafka struct {
 	Brokers []*Broker // by node id, which starts at 1
 
-	dir string
+	dir   string
+	users map[string]string
 }
 
 // StartKafka formats and starts a cluster and returns when every broker answers and knows all others. Topics are not
@@ -65,7 +69,7 @@ func newKafka(ctx context.Context, config KafkaConfig) (*Kafka, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(2 * config.Brokers)
+	ports, err := freePorts((2 + len(config.Listeners)) * config.Brokers)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +77,7 @@ func newKafka(ctx context.Context, config KafkaConfig) (*Kafka, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Kafka{dir: dir}
+	k := &Kafka{dir: dir, users: config.Users}
 	var voters []string
 	for i := range config.Brokers {
 		voters = append(voters, fmt.Sprintf("%d@127.0.0.1:%d", i+1, ports[config.Brokers+i]))
@@ -86,13 +90,22 @@ func newKafka(ctx context.Context, config KafkaConfig) (*Kafka, error) {
 		b := &Broker{
 			Node: i + 1, Addr: fmt.Sprintf("127.0.0.1:%d", ports[i]),
 			dir: filepath.Join(dir, fmt.Sprintf("broker-%d", i+1)), java: java, jars: jars, heap: heap,
+			listeners: map[string]string{},
+		}
+		k.Brokers = append(k.Brokers, b)
+		if err := os.MkdirAll(b.dir, 0o755); err != nil {
+			return k, fmt.Errorf("make folder of broker %d: %w", b.Node, err)
 		}
 		properties := b.properties(config.Brokers, strings.Join(voters, ","), ports[config.Brokers+i])
+		for n, l := range config.Listeners {
+			if err := b.addListener(l, ports[(2+n)*config.Brokers+i], config.Users, properties); err != nil {
+				return k, err
+			}
+		}
 		maps.Copy(properties, config.Properties)
 		if err := b.writeProperties(properties); err != nil {
 			return k, err
 		}
-		k.Brokers = append(k.Brokers, b)
 	}
 	return k, nil
 }
@@ -104,8 +117,9 @@ func (k *Kafka) format(ctx context.Context) error {
 	cluster := base64.RawURLEncoding.EncodeToString(id[:])
 	return k.each(func(b *Broker) error {
 		jvm := []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"} // for a short life
-		cmd := b.program(ctx, jvm, "kafka.tools.StorageTool", "format", "--cluster-id", cluster,
-			"--config", filepath.Join(b.dir, "server.properties"))
+		args := append([]string{"format", "--cluster-id", cluster, "--config", filepath.Join(b.dir, "server.properties")},
+			scramUsers(k.users)...)
+		cmd := b.program(ctx, jvm, "kafka.tools.StorageTool", args...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("format data of broker %d: %w:\n%s", b.Node, err, out)
 		}

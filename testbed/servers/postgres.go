@@ -26,6 +26,7 @@ type PostgresConfig struct {
 	Dir      string            // for data, log and process note; made if missing; "" = a new one in the test bed's folder
 	Port     int               // 0 = a free one
 	Durable  bool              // fsync and full page writes on: for measuring, and for crashes of more than the server
+	TLS      *KeyPair          // nil for none; clients that do not ask for it are served all the same
 	Settings map[string]string // of postgresql.conf, over the test bed's own
 }
 
@@ -114,6 +115,12 @@ func (s *Postgres) initialize(ctx context.Context, config PostgresConfig) error 
 	if config.Durable {
 		settings["fsync"], settings["full_page_writes"] = "on", "on"
 	}
+	if config.TLS != nil {
+		settings["ssl"] = "on"
+		if err := s.writeKey(config.TLS); err != nil {
+			return fmt.Errorf("write key: %w", err)
+		}
+	}
 	maps.Copy(settings, config.Settings)
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -141,6 +148,23 @@ func (s *Postgres) passwordFile() (string, error) {
 		err = errors.Join(err, file.Chown(int(s.as.Uid), int(s.as.Gid)))
 	}
 	return file.Name(), errors.Join(err, file.Close())
+}
+
+// writeKey writes the key pair where the server looks for it by default. It wants the key to be its user's alone.
+func (s *Postgres) writeKey(pair *KeyPair) error {
+	for name, text := range map[string][]byte{"server.crt": pair.Certificate, "server.key": pair.Key} {
+		path := filepath.Join(s.data, name)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			return err
+		}
+		if s.as == nil {
+			continue
+		}
+		if err := os.Chown(path, int(s.as.Uid), int(s.as.Gid)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // command prepares one of PostgreSQL's programs to run as the right user, in a folder that this user can enter.
@@ -195,7 +219,7 @@ func PingPostgres(ctx context.Context, url string) error {
 	return err
 }
 
-// URL returns the address for the superuser, database postgres. It stays the same when the server restarts.
+// URL returns the address for the superuser, database postgres, without TLS. It stays the same when the server restarts.
 func (s *Postgres) URL() string {
 	return fmt.Sprintf("postgres://postgres:%s@127.0.0.1:%d/postgres?sslmode=disable", password, s.port)
 }
