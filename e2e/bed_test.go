@@ -169,8 +169,10 @@ func (b *bed) exec(sql string, args ...any) {
 // drain waits until nothing is unpublished, or nothing has moved for so long; the verdict then shows what is left.
 func (b *bed) drain(patience time.Duration) {
 	b.t.Helper()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
 	moved, last := time.Now(), -1
-	for time.Since(moved) < patience {
+	for ; time.Since(moved) < patience; <-again.C {
 		open, err := check.Unpublished(b.ctx, b.db, table)
 		if err != nil {
 			b.t.Fatal(err)
@@ -181,7 +183,6 @@ func (b *bed) drain(patience time.Duration) {
 		if len(open) != last {
 			moved, last = time.Now(), len(open)
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }
 
@@ -252,9 +253,21 @@ func (b *bed) insert(db queryRower, key string) (id int64, err error) {
 // await waits for a condition on the database or a process and fails the test when it does not come about in time.
 func (b *bed) await(within time.Duration, what string, ok func() bool) {
 	b.t.Helper()
-	for deadline := time.Now().Add(within); !ok(); time.Sleep(20 * time.Millisecond) {
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(within); !ok(); <-again.C {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("not within %s: %s", within, what)
 		}
+	}
+}
+
+// letPass lets time pass where the passing of time is what a test is about, not a wait for something to be ready.
+func (b *bed) letPass(d time.Duration) {
+	b.t.Helper()
+	select {
+	case <-time.After(d):
+	case <-b.ctx.Done():
+		b.t.Fatal(b.ctx.Err())
 	}
 }

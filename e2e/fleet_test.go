@@ -96,7 +96,7 @@ func (f *fleet) until(moment time.Time) {
 		if left <= 0 {
 			return
 		}
-		time.Sleep(min(left, 20*time.Millisecond))
+		f.b.letPass(min(left, 20*time.Millisecond))
 	}
 }
 
@@ -128,7 +128,7 @@ func (f *fleet) stall(s strike, m *member) {
 	over := make(chan error)
 	go func() { over <- process.Stall(s.length, f.b.pids...) }()
 	if s.harm != stall {
-		time.Sleep(s.length / 2)
+		f.b.letPass(s.length / 2)
 	}
 	switch s.harm {
 	case stallKill:

@@ -41,7 +41,7 @@ func TestLateCommitIsFound(t *testing.T) {
 				b.awaitShares(1)
 			}
 			// Time enough for the relay to learn which ids are final, had it not the open transaction to see.
-			time.Sleep(3 * time.Second)
+			b.letPass(3 * time.Second)
 			b.write("k2")
 			b.expect(arrivals, 5001, 2*time.Second)
 

@@ -35,7 +35,7 @@ func TestNothingIsSettledWhileKafkaIsSilent(t *testing.T) {
 				select gen_random_uuid(), 'Order', 'a', 'order.confirmed.v1', '{"n": 1}', $1, 'key-' || n % 20
 				from generate_series(1, $2::int) n`, b.topics[0], events)
 			ledger = append(ledger, b.readTable()...) // in mode mark the first event twice, which is no harm
-			for silent := true; silent; time.Sleep(100 * time.Millisecond) {
+			for silent := true; silent; b.letPass(100 * time.Millisecond) {
 				open, err := check.Unpublished(b.ctx, b.db, table)
 				if err != nil {
 					t.Fatal(err)

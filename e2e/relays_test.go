@@ -70,9 +70,7 @@ func (b *bed) stop(p *process.Process) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, 25*time.Second)
 	defer cancel()
-	for !p.Logged() && ctx.Err() == nil {
-		time.Sleep(10 * time.Millisecond)
-	}
+	b.await(25*time.Second, "the relay says its first word", p.Logged)
 	p.Terminate()
 	status, err := p.Wait(ctx)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	b := newBed(t, pg15, oneBroker, "order.confirmed")
 	relay, over := b.inFlight(5 * time.Second)
 	relay.Terminate()
-	time.Sleep(time.Second) // the system makes one of two signals that come close together
+	b.letPass(time.Second) // the system makes one of two signals that come close together
 	relay.Terminate()
 	ctx, cancel := context.WithTimeout(b.ctx, time.Second)
 	defer cancel()
@@ -75,7 +75,7 @@ func (b *bed) inFlight(silence time.Duration) (*process.Process, <-chan error) {
 		insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
 		select gen_random_uuid(), 'Order', 'a', 'order.confirmed.v1', '{"n": 1}', $1, 'key-' || n
 		from generate_series(1, 300) n`, b.topics[0])
-	time.Sleep(700 * time.Millisecond) // longer than the interval of the relay's reads
+	b.letPass(700 * time.Millisecond) // longer than the interval of the relay's reads
 	return relay, over
 }
 

@@ -39,7 +39,9 @@ func status(t *testing.T, p *process.Process) int {
 
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); <-again.C {
 		if time.Now().After(deadline) {
 			t.Fatal(what)
 		}
