@@ -23,7 +23,7 @@ type refusal struct {
 	secrets    []string
 }
 
-// check starts all relays at once, since each takes a second or two, and looks at their ends.
+// checkRefusals starts all relays at once, since each takes a second or two, and looks at their ends.
 func checkRefusals(t *testing.T, b *bed, refusals map[string]refusal) {
 	relays := map[string]*process.Process{}
 	for name, r := range refusals {
@@ -58,7 +58,7 @@ func checkRefusals(t *testing.T, b *bed, refusals map[string]refusal) {
 // What Kafka refuses ends the relay within seconds, by name and with a way out.
 func (s *secured) testKafkaRefusals(t *testing.T) {
 	const (
-		password    = "user or password refused"
+		user        = "user or password refused"
 		stranger    = "nobody that is trusted has signed the brokers' certificate"
 		certificate = "the brokers' certificate is refused: "
 		speaksTLS   = "the brokers speak TLS on this port"
@@ -73,8 +73,8 @@ func (s *secured) testKafkaRefusals(t *testing.T) {
 		"expired certificate":   {s.login(expiredListener, kafka.SASLNone), certificate + ".* expired .*", "renew it"},
 		"no SASL, with TLS":     {s.login(saslListener, kafka.SASLNone), hangUpSASL, "set POSTHASTE_KAFKA_SASL"},
 		"no SASL":               {s.login(scramListener, kafka.SASLNone), hangUpSASL, "set POSTHASTE_KAFKA_SASL"},
-		"mechanism not offered": {s.login(scramListener, kafka.SASLPlain), "the brokers do not offer .*", "POSTHASTE_KAFKA_SASL"},
-		"SASL not spoken":       {s.login(tlsListener, kafka.SASLPlain), "the brokers do not take SASL .*", "POSTHASTE_KAFKA_SASL=none"},
+		"mechanism not offered": {s.login(scramListener, kafka.SASLPlain), "the brokers do not offer .*", "KAFKA_SASL"},
+		"SASL not spoken":       {s.login(tlsListener, kafka.SASLPlain), "the brokers do not take SASL .*", "KAFKA_SASL=none"},
 	}
 	// The others are a way in with one thing wrong.
 	add := func(name, listener, mechanism, cause, fix string, spoil func(*kafka.Config)) {
@@ -83,10 +83,10 @@ func (s *secured) testKafkaRefusals(t *testing.T) {
 		tests[name] = test{c, cause, fix}
 	}
 	badPassword := func(c *kafka.Config) { c.Password = "wrong" + random() }
-	add("wrong password, PLAIN", saslListener, kafka.SASLPlain, password, "POSTHASTE_KAFKA_PASSWORD", badPassword)
-	add("wrong password, SCRAM-256", scramListener, kafka.SASLScramSHA256, password, "POSTHASTE_KAFKA_PASSWORD", badPassword)
-	add("wrong password, SCRAM-512", saslListener, kafka.SASLScramSHA512, password, "POSTHASTE_KAFKA_PASSWORD", badPassword)
-	add("unknown user", scramListener, kafka.SASLScramSHA256, password, "POSTHASTE_KAFKA_USERNAME",
+	add("wrong password, PLAIN", saslListener, kafka.SASLPlain, user, "KAFKA_PASSWORD", badPassword)
+	add("wrong password, SCRAM-256", scramListener, kafka.SASLScramSHA256, user, "KAFKA_PASSWORD", badPassword)
+	add("wrong password, SCRAM-512", saslListener, kafka.SASLScramSHA512, user, "KAFKA_PASSWORD", badPassword)
+	add("unknown user", scramListener, kafka.SASLScramSHA256, user, "KAFKA_USERNAME",
 		func(c *kafka.Config) { c.Username = "nobody" })
 	add("wrong authority", tlsListener, kafka.SASLNone, stranger, "POSTHASTE_KAFKA_CA_FILE",
 		func(c *kafka.Config) { c.CAFile = s.stranger.file })
@@ -97,9 +97,9 @@ func (s *secured) testKafkaRefusals(t *testing.T) {
 	plaintext := func(c *kafka.Config) { c.TLS, c.CAFile = false, "" }
 	add("plaintext to TLS", tlsListener, kafka.SASLNone, speaksTLS, "set POSTHASTE_KAFKA_TLS=on", plaintext)
 	add("plaintext to TLS, SASL", saslListener, kafka.SASLPlain, speaksTLS, "set POSTHASTE_KAFKA_TLS=on", plaintext)
-	add("TLS to plaintext", tlsListener, kafka.SASLNone, hangUpTLS, ".*POSTHASTE_KAFKA_TLS=off",
+	add("TLS to plaintext", tlsListener, kafka.SASLNone, hangUpTLS, "POSTHASTE_KAFKA_TLS=off",
 		func(c *kafka.Config) { c.Brokers[0] = s.broker.Addr })
-	add("TLS to plaintext, SASL", saslListener, kafka.SASLScramSHA256, hangUpTLS, ".*POSTHASTE_KAFKA_TLS=off",
+	add("TLS to plaintext, SASL", saslListener, kafka.SASLScramSHA256, hangUpTLS, "POSTHASTE_KAFKA_TLS=off",
 		func(c *kafka.Config) { c.Brokers[0] = s.broker.Listener(scramListener) })
 
 	refusals := map[string]refusal{}
@@ -145,20 +145,31 @@ func (s *secured) testPostgresRefusals(t *testing.T) {
 	refusals := map[string]refusal{
 		"wrong password": {env: address("", badPassword, trusted), cause: "password authentication failed for user .*",
 			fix: "check user and password", secrets: []string{badPassword}},
-		"wrong authority":           {env: address("", "", "sslmode=verify-ca&sslrootcert="+s.stranger.file), cause: stranger, fix: "sslrootcert"},
-		"authorities of the system": {env: address("", "", "sslmode=verify-full"), cause: stranger, fix: "sslrootcert"},
-		"another host name": {env: address("localhost", "", trusted), cause: "the server's certificate is refused: .*localhost",
-			fix: "use a host name that it holds"},
+		"wrong authority": {env: address("", "", "sslmode=verify-ca&sslrootcert="+s.stranger.file), cause: stranger,
+			fix: "name the authority by sslrootcert"},
+		"authorities of the system": {env: address("", "", "sslmode=verify-full"), cause: stranger,
+			fix: "name the authority by sslrootcert"},
+		"another host name": {env: address("localhost", "", trusted),
+			cause: "the server's certificate is refused: .*localhost", fix: "use a host name that it holds"},
 	}
-	if plain := testenv.Require(t, testenv.DatabaseURL); !speaksTLS(t, plain) {
-		refusals["server without TLS"] = refusal{env: []string{databaseEnv(t, plain, "", "", "sslmode=require")},
+	if shared := testenv.Require(t, testenv.DatabaseURL); !speaksTLS(t, shared) {
+		refusals["server without TLS"] = refusal{env: []string{databaseEnv(t, shared, "", "", "sslmode=require")},
 			cause: "the server does not speak TLS", fix: "sslmode=disable"}
 	}
 	checkRefusals(t, b, refusals)
 
-	s.expire(t, b)
-	checkRefusals(t, b, map[string]refusal{"expired certificate": {env: address("", "", trusted),
-		cause: "the server's certificate is refused: .* expired .*", fix: "renew it"}})
+	plain := "sslmode=disable"
+	b.reconfigure(plain, map[string]string{
+		"hba_file": "hostnossl " + b.unique + " all all reject\nhost all all all scram-sha-256"})
+	expired := s.authority.issue(t, time.Now().Add(-time.Hour))
+	b.reconfigure(trusted, map[string]string{
+		"ssl_cert_file": string(expired.Certificate), "ssl_key_file": string(expired.Key)})
+	checkRefusals(t, b, map[string]refusal{
+		"TLS demanded": {env: address("", "", plain), cause: "pg_hba.conf rejects connection .* no encryption",
+			fix: "sslmode=require"},
+		"expired certificate": {env: address("", "", trusted), cause: "the server's certificate is refused: .* expired .*",
+			fix: "renew it"},
+	})
 }
 
 func speaksTLS(t *testing.T, dsn string) bool {
@@ -170,23 +181,24 @@ func speaksTLS(t *testing.T, dsn string) bool {
 	return on
 }
 
-// expire gives PostgreSQL a certificate of yesterday, by its own hands, and waits until it shows it.
-func (s *secured) expire(t *testing.T, b *bed) {
-	t.Helper()
-	pair := s.authority.issue(t, time.Now().Add(-time.Hour))
-	for setting, text := range map[string][]byte{"ssl_cert_file": pair.Certificate, "ssl_key_file": pair.Key} {
+// reconfigure makes PostgreSQL overwrite files that its settings name, and waits until it refuses connections with this
+// query.
+func (b *bed) reconfigure(query string, files map[string]string) {
+	b.t.Helper()
+	for setting, text := range files {
 		var statement string
 		err := b.db.QueryRow(b.ctx, `
 			select format('copy (select regexp_split_to_table(%L, %L)) to %L', $1::text, e'\n',
-				current_setting('data_directory') || '/' || current_setting($2))`, string(text), setting).Scan(&statement)
+				case when name like '/%' then name else current_setting('data_directory') || '/' || name end)
+			from current_setting($2) name`, text, setting).Scan(&statement)
 		if err != nil {
-			t.Fatal(err)
+			b.t.Fatal(err)
 		}
 		b.exec(statement)
 	}
 	b.exec("select pg_reload_conf()")
-	dsn, _ := strings.CutPrefix(databaseEnv(t, b.dsn, "", "", "sslmode=verify-full&sslrootcert="+s.authority.file), "DATABASE_URL=")
-	b.await(10*time.Second, "PostgreSQL shows the new certificate", func() bool {
+	dsn, _ := strings.CutPrefix(databaseEnv(b.t, b.dsn, "", "", query), "DATABASE_URL=")
+	b.await(10*time.Second, "PostgreSQL refuses "+query, func() bool {
 		conn, err := pgx.Connect(b.ctx, dsn)
 		if err == nil {
 			_ = conn.Close(b.ctx)

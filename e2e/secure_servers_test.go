@@ -14,7 +14,7 @@ import (
 	"posthaste.dev/posthaste/testbed/servers"
 )
 
-// secured is a broker and a database that speak TLS, both private: the shared ones speak it not.
+// secured is a broker and a database of the test's own: the shared ones speak no TLS.
 type secured struct {
 	authority, stranger *authority // who signed the servers' certificates, and who did not
 	broker              *servers.Broker
@@ -53,13 +53,11 @@ func startSecured(t *testing.T) *secured {
 				{Name: scramListener, SASL: []string{"SCRAM-SHA-256"}},
 			},
 			Users: map[string]string{secureUser: s.secret},
-			// Who comes by the plain listener has no name; all others may do what no rule forbids.
+			// Who comes by the plain listener has no name; all others may do what no rule is about.
 			Properties: map[string]string{
-				"authorizer.class.name":           "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-				"super.users":                     "User:ANONYMOUS",
-				"allow.everyone.if.no.acl.found":  "true",
-				"connections.max.reauth.ms":       "0",
-				"log.retention.check.interval.ms": "300000",
+				"authorizer.class.name":          "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+				"super.users":                    "User:ANONYMOUS",
+				"allow.everyone.if.no.acl.found": "true",
 			},
 		})
 		if err == nil {
@@ -111,7 +109,8 @@ func (s *secured) bed(t *testing.T, topics ...string) *bed {
 
 // login returns the settings to come by a listener as the user relay.
 func (s *secured) login(listener, mechanism string) kafka.Config {
-	c := kafka.Config{Brokers: []string{s.broker.Listener(listener)}, SASL: mechanism, Username: secureUser, Password: s.secret}
+	c := kafka.Config{Brokers: []string{s.broker.Listener(listener)}, SASL: mechanism,
+		Username: secureUser, Password: s.secret}
 	if listener != scramListener {
 		c.TLS, c.CAFile = true, s.authority.file
 	}

@@ -87,7 +87,8 @@ func explainConnect(err error, brokers []string) error {
 	case errors.As(err, &record):
 		e.Cause, e.Fix = "the brokers do not speak TLS on this port", "check the port, or set POSTHASTE_KAFKA_TLS=off"
 	case errors.As(err, &authority):
-		e.Cause, e.Fix = "nobody that is trusted has signed the brokers' certificate", "name the authority by POSTHASTE_KAFKA_CA_FILE"
+		e.Cause = "nobody that is trusted has signed the brokers' certificate"
+		e.Fix = "name the authority by POSTHASTE_KAFKA_CA_FILE"
 	case errors.As(err, &name):
 		e.Cause = "the brokers' certificate is refused: " + name.Error()
 		e.Fix = "use a name that it holds (KAFKA_BROKERS, advertised.listeners), or have it made for this one"

@@ -105,7 +105,9 @@ const (
 	maxBuffered = 1 << 20
 )
 
-// options are the client's. What is not here is as important: no bound on retries or on the time of a record, since
+// options are the client's. One request in flight a broker: behind a batch that fails for good a later one of its partition
+// may be on its way already, and the client gives that one new sequence numbers and sends it again, past the failed one.
+// A chunk is one request for each broker anyway, unless it is larger than a batch. What is not here is as important: no bound on retries or on the time of a record, since
 // neither ends a record whose outcome is unknown, and no way to cancel one.
 func (c Config) options() ([]kgo.Opt, error) {
 	mechanism, err := c.mechanism()
@@ -125,6 +127,7 @@ func (c Config) options() ([]kgo.Opt, error) {
 		kgo.MaxBufferedRecords(maxBuffered),
 		kgo.ProduceRequestTimeout(requestTimeout),
 		kgo.MetadataMinAge(metadataPause),
+		kgo.MaxProduceRequestsInflightPerBroker(1),
 	}
 	if tlsConfig != nil {
 		opts = append(opts, kgo.DialTLSConfig(tlsConfig))

@@ -189,7 +189,9 @@ func (p *Producer) send(ctx context.Context, records []*kgo.Record, errs []error
 			mu.Unlock()
 		})
 	}
-	_ = client.Flush(ctx) // fails with the context only
+	if client.Flush(ctx) != nil { // only with the context; what is open stays so in this client
+		p.renew = true
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	for i, r := range records {

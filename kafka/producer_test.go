@@ -182,6 +182,19 @@ func TestRefusedHeaders(t *testing.T) {
 	}
 }
 
+// A name that can't even be asked for must not spoil the question for the others.
+func TestImpossibleTopicNames(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	topic := b.topic(1)
+	p := newProducer(t, b)
+	events := []*relay.Event{event("", "a", `{}`), event(strings.Repeat("x", 250), "b", `{}`),
+		event(strings.Repeat("x", 70_000), "c", `{}`), event(topic, "d", `{}`)}
+	if got := classes(p.Publish(t.Context(), events)); got != "topic topic topic ok" {
+		t.Error(got)
+	}
+}
+
 func TestUnusableTopic(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)

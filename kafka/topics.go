@@ -21,6 +21,10 @@ type topic struct {
 // defaultMaxBytes is Kafka's own default of max.message.bytes, used where the limit may not be read.
 const defaultMaxBytes = 1048588
 
+// maxTopicName is Kafka's own limit. The empty name and those beyond what the protocol can carry break the question
+// for all others, so they are never asked for.
+const maxTopicName = 249
+
 // topicAge is how long a topic's limit is believed.
 const topicAge = 5 * time.Minute
 
@@ -28,26 +32,26 @@ const topicAge = 5 * time.Minute
 func (p *Producer) learn(ctx context.Context, names map[string]bool) error {
 	var ask []string
 	for name := range names {
+		if name == "" || len(name) > maxTopicName {
+			p.mu.Lock()
+			p.topics[name] = &topic{problem: classify(kerr.InvalidTopicException, name)}
+			p.mu.Unlock()
+			continue
+		}
 		if t := p.topics[name]; t == nil || t.problem != nil || time.Since(t.askedAt) > topicAge {
 			ask = append(ask, name)
 		}
 	}
-	for pause := 100 * time.Millisecond; len(ask) > 0; pause = min(2*pause, 2*time.Second) {
-		found, err := p.ask(ctx, ask)
-		if err == nil {
-			p.mu.Lock()
-			for name, t := range found {
-				p.topics[name] = t
-			}
-			p.mu.Unlock()
-			return nil
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		}
+	if len(ask) == 0 {
+		return nil
 	}
+	found, err := p.ask(ctx, ask)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.Copy(p.topics, found)
 	return nil
 }
 

@@ -99,7 +99,7 @@ from {{schema}}.outbox o where o.id = $1`
 
 // Beat is one pipeline, and so one transaction.
 func (m *membership) Beat(ctx context.Context) (relay.View, error) {
-	v := relay.View{Pooled: m.pooled}
+	v := relay.View{Pooled: m.pooled, Last: -1}
 	evicted := false
 	var owners []int
 	var epochs []int64
@@ -153,7 +153,7 @@ update {{schema}}.lane set owner = $2, epoch = epoch + 1
 where outbox = $1
   and lane in (select lane from {{schema}}.lane where outbox = $1 and owner is null order by lane limit $3 for update skip locked)
   and exists (select from {{schema}}.member where id = $2)
-  and exists (select from {{schema}}.outbox where id = $1 and next_lanes is null)
+  and exists (select from {{schema}}.outbox where id = $1 and next_lanes is null and generation = $4)
 returning lane`
 
 	releaseSQL = `
@@ -165,7 +165,7 @@ update {{schema}}.lane set owner = null, epoch = epoch + 1 where outbox = $1 and
 )
 
 // Act evicts and takes in one transaction.
-func (m *membership) Act(ctx context.Context, dead []relay.Peer, take int) ([]int, error) {
+func (m *membership) Act(ctx context.Context, dead []relay.Peer, take int, generation int64) ([]int, error) {
 	ids, beats := make([]int32, len(dead)), make([]int64, len(dead))
 	for i, p := range dead {
 		ids[i], beats[i] = int32(p.ID), p.Beat
@@ -175,7 +175,7 @@ func (m *membership) Act(ctx context.Context, dead []relay.Peer, take int) ([]in
 	batch.Queue(m.sql.lock, m.outbox.ID)
 	batch.Queue(m.sql.evict, m.outbox.ID, ids, beats)
 	if take > 0 {
-		batch.Queue(m.sql.take, m.outbox.ID, m.id, take).Query(func(rows pgx.Rows) (err error) {
+		batch.Queue(m.sql.take, m.outbox.ID, m.id, take, generation).Query(func(rows pgx.Rows) (err error) {
 			lanes, err = pgx.CollectRows(rows, pgx.RowTo[int])
 			return err
 		})

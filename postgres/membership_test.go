@@ -30,7 +30,7 @@ func beat(t *testing.T, m relay.Membership) relay.View {
 
 func act(t *testing.T, m relay.Membership, dead []relay.Peer, take int) []int {
 	t.Helper()
-	lanes, err := m.Act(t.Context(), dead, take)
+	lanes, err := m.Act(t.Context(), dead, take, 1)
 	must(t, err)
 	return lanes
 }
@@ -142,7 +142,7 @@ func TestTakesNeverOverlap(t *testing.T) {
 		for range 6 {
 			m := b.join(t)
 			wg.Go(func() {
-				lanes, err := m.Act(context.WithoutCancel(t.Context()), nil, 3)
+				lanes, err := m.Act(context.WithoutCancel(t.Context()), nil, 3, 1)
 				if err != nil {
 					t.Error(err)
 				}
@@ -176,6 +176,9 @@ func TestLanesResize(t *testing.T) {
 			t.Fatal("resized although lanes were owned")
 		}
 		must(t, a.Release(t.Context(), owned(before, a.ID())))
+		if lanes, err := a.Act(t.Context(), nil, 8, before.Generation+1); err != nil || len(lanes) != 0 {
+			t.Errorf("took %v of another generation: %v", lanes, err)
+		}
 		if got := act(t, a, nil, 8); len(got) != 0 {
 			t.Errorf("took %v while another number of lanes is wanted", got)
 		}

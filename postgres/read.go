@@ -152,13 +152,19 @@ func (r *eventReader) event(rows pgx.Rows) (*relay.Event, error) {
 	return e, nil
 }
 
-// maxShared bounds the texts kept for sharing.
-const maxShared = 10_000
+// maxShared bounds the texts kept for sharing, maxSharedBytes the length of each.
+const (
+	maxShared      = 10_000
+	maxSharedBytes = 256
+)
 
 // shared returns the text as one string for all its rows.
 func (r *eventReader) shared(raw []byte) string {
 	if s, ok := r.names[string(raw)]; ok {
 		return s
+	}
+	if len(raw) > maxSharedBytes {
+		return string(raw)
 	}
 	if len(r.names) >= maxShared {
 		clear(r.names)
@@ -192,16 +198,40 @@ func readUUID(raw []byte, text bool) (uuid.UUID, error) {
 // postgresEpoch is where PostgreSQL's binary timestamps count from.
 var postgresEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// readTime reads a timestamptz; the session's DateStyle is ISO and its time zone UTC. The infinities become the ends of
-// what fits into microseconds.
+// The ends of what RFC 3339 can print; PostgreSQL's infinities and its far years become these.
+var (
+	firstTime = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
+	lastTime  = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+)
+
+// readTime reads a timestamptz; the session's DateStyle is ISO and its time zone UTC.
 func readTime(raw []byte, text bool) (time.Time, error) {
-	if text {
-		var t pgtype.Timestamptz
-		err := t.Scan(string(raw))
-		return t.Time.UTC(), err
+	var t time.Time
+	switch {
+	case text:
+		var parsed pgtype.Timestamptz
+		if err := parsed.Scan(string(raw)); err != nil {
+			return t, err
+		}
+		switch t = parsed.Time.UTC(); parsed.InfinityModifier {
+		case pgtype.Infinity:
+			t = lastTime
+		case pgtype.NegativeInfinity:
+			t = firstTime
+		}
+	case len(raw) != 8:
+		return t, errLength
+	default:
+		// Beyond this the sum would overflow; it is far beyond year 9999 and year 1.
+		const far = 1 << 60
+		micros := min(max(int64(binary.BigEndian.Uint64(raw)), -far), far)
+		t = time.UnixMicro(postgresEpoch.UnixMicro() + micros).UTC()
 	}
-	if len(raw) != 8 {
-		return time.Time{}, errLength
+	switch {
+	case t.Before(firstTime):
+		t = firstTime
+	case t.After(lastTime):
+		t = lastTime
 	}
-	return time.UnixMicro(postgresEpoch.UnixMicro() + int64(binary.BigEndian.Uint64(raw))).UTC(), nil
+	return t, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"posthaste.dev/posthaste/relay"
 )
@@ -22,17 +23,13 @@ type session struct {
 	reader *eventReader
 	local  string   // the settings of a settling transaction
 	settle string   // marks or deletes
-	double string   // counts what something else had published before
 	look   []string // the sequence, then the writers; nil where they prove nothing
-	mark   bool
 }
 
 func newSession(conn *pgx.Conn, outbox *Outbox, cfg Config) *session {
 	s := &session{conn: conn, outbox: outbox, reader: newReader(outbox), local: localSQL(cfg.SettleSync)}
-	s.double = outbox.Names.sql(doubledSQL)
-	if s.mark = cfg.Settle == relay.SettleMark; s.mark {
-		s.settle = outbox.Names.sql(markSQL)
-	} else {
+	s.settle = outbox.Names.sql(markSQL)
+	if cfg.Settle == relay.SettleDelete {
 		s.settle = outbox.Names.sql(deleteSQL)
 	}
 	if outbox.SequenceTrusted {
@@ -46,7 +43,8 @@ func (s *session) Horizons() bool { return s.look != nil }
 func (s *session) Close() { closeNow(s.conn) }
 
 // localSQL makes the settings of one transaction. A lost mark is a duplicate, never a loss, so it need not wait for the
-// disk; it never waits long for a lock, nor holds one while the relay is stopped; and its plan is the generic one, which
+// disk; it does not wait long for a row (the first settle
+// of a session may wait for the table, when it is parsed), nor hold one while the relay is stopped; and its plan is the generic one, which
 // looks every id up: a custom plan over a table of 50,000 rows reads all of it for each chunk.
 func localSQL(sync bool) string {
 	commit := "off"
@@ -62,12 +60,12 @@ func localSQL(sync bool) string {
 // into an index for each id, and the pairs as a hashed subplan. "is true" keeps the planner from making a join of it:
 // without statistics it hashed the whole backlog for each chunk, 1.2 s for 300,000 rows.
 const (
-	markSQL    = `update {{table}} set published_at = now()` + unpublishedPairs
-	deleteSQL  = `delete from {{table}}` + unpublishedPairs
-	pairs      = ` where id = any($1) and ((id, event_id) in (select * from unnest($1::bigint[], $2::uuid[]))) is true`
-	doubledSQL = `select count(*) from {{table}}` + pairs + ` and published_at is not null` // runs when a settle found less than it should
+	markSQL   = `update {{table}} set published_at = now()` + unpublishedPairs
+	deleteSQL = `delete from {{table}}` + unpublishedPairs
 
-	unpublishedPairs = pairs + ` and published_at is null`
+	unpublishedPairs = `
+where id = any($1) and ((id, event_id) in (select * from unnest($1::bigint[], $2::uuid[]))) is true
+  and published_at is null`
 )
 
 // writersSQL lists who may have drawn ids that are not in view yet: whoever holds the lock of a writer on the table or a
@@ -110,23 +108,13 @@ func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result,
 	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
 		return result, exchangeError(err)
 	}
-	if result.Settled < len(x.Settle) {
-		var published int
-		if err := s.conn.QueryRow(ctx, s.double, ids, eventIDs).Scan(&published); err != nil {
-			return result, exchangeError(err)
-		}
-		result.Foreign = published
-		if s.mark {
-			result.Foreign -= result.Settled
-		}
-	}
 	return result, nil
 }
 
-func split(refs []relay.Ref) (ids []int64, eventIDs [][16]byte) {
-	ids, eventIDs = make([]int64, len(refs)), make([][16]byte, len(refs))
+func split(refs []relay.Ref) (ids []int64, eventIDs []pgtype.UUID) {
+	ids, eventIDs = make([]int64, len(refs)), make([]pgtype.UUID, len(refs))
 	for i, r := range refs {
-		ids[i], eventIDs[i] = r.ID, r.EventID
+		ids[i], eventIDs[i] = r.ID, pgtype.UUID{Bytes: r.EventID, Valid: true}
 	}
 	return ids, eventIDs
 }

@@ -46,10 +46,50 @@ func (c *claimLoop) run(take, work context.Context) error {
 			pause.wait(take)
 		}
 	}
+	if err := c.settleLate(ops); err != nil {
+		c.log.Warn("could not mark what Kafka acknowledged late; it will be sent again", "events", len(c.late), "reason", err)
+	}
 	if ops.Err() != nil && work.Err() == nil {
 		return ErrDrainTimeout
 	}
 	return nil
+}
+
+// settleLate marks, at the stop, what was acknowledged after its claim had ended.
+func (c *claimLoop) settleLate(ctx context.Context) error {
+	if len(c.late) == 0 {
+		return nil
+	}
+	octx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	session, err := c.store.Open(octx)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	return c.mark(octx, session)
+}
+
+// mark settles the late ones.
+func (c *claimLoop) mark(ctx context.Context, session Session) error {
+	if len(c.late) == 0 {
+		return nil
+	}
+	err := bounded(ctx, func(ctx context.Context) error {
+		_, err := session.Exchange(ctx, Exchange{Settle: c.late})
+		return err
+	})
+	if err == nil {
+		c.late = nil
+	}
+	return err
+}
+
+// bounded does one operation of the database; Kafka's time has bounds of its own.
+func bounded(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	return do(ctx)
 }
 
 // serve works on one database session until take ends or the session fails.
@@ -78,18 +118,19 @@ func (c *claimLoop) serve(take, ops context.Context, answered func()) error {
 
 // round claims, publishes and settles one batch.
 func (c *claimLoop) round(ctx context.Context, session Session) error {
-	if len(c.late) > 0 {
-		if _, err := session.Exchange(ctx, Exchange{Settle: c.late}); err != nil {
-			return err
-		}
-		c.late = nil
+	if err := c.mark(ctx, session); err != nil {
+		return err
 	}
 	for _, h := range c.holds.due(time.Now()) {
 		c.holds.remove(h)
 	}
 	read := Read{Above: math.MinInt64, UpTo: math.MaxInt64, Limit: c.pacer.limit, Bytes: c.cfg.Memory}
 	c.holds.exclude(&read)
-	claim, err := session.Claim(ctx, read)
+	var claim Claim
+	err := bounded(ctx, func(ctx context.Context) (err error) {
+		claim, err = session.Claim(ctx, read)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -99,16 +140,17 @@ func (c *claimLoop) round(ctx context.Context, session Session) error {
 	c.report(claim)
 	c.pacer.read(len(events), len(events) == read.Limit, time.Now())
 	if len(events) == 0 {
-		return claim.Release(ctx)
+		return bounded(ctx, claim.Release)
 	}
 	published := make(chan []error, 1)
+	c.ledger.handedOver(time.Now())
 	go func() { published <- c.publisher.Publish(ctx, events) }()
 	timeout := time.NewTimer(c.cfg.ClaimTimeout)
 	defer timeout.Stop()
 	select {
 	case errs := <-published:
 		acked := c.outcome(events, errs)
-		err := claim.Settle(ctx, acked)
+		err := bounded(ctx, func(ctx context.Context) error { return claim.Settle(ctx, acked) })
 		if err != nil {
 			c.late = acked
 		}
@@ -116,7 +158,7 @@ func (c *claimLoop) round(ctx context.Context, session Session) error {
 	case <-timeout.C:
 		c.log.Warn("Kafka was slower than the claim timeout; the rows are free for other relays and may be sent twice",
 			"events", len(events), "claim_timeout", c.cfg.ClaimTimeout)
-		err := claim.Release(ctx)
+		err := bounded(ctx, claim.Release)
 		c.late = c.outcome(events, <-published)
 		return err
 	}
@@ -144,9 +186,7 @@ func (c *claimLoop) outcome(events []*Event, errs []error) []Ref {
 		}
 	}
 	logHolds(c.log, made, now)
-	if len(acked) > 0 || failure != nil {
-		c.ledger.kafkaAnswered(failure)
-	}
+	c.ledger.acknowledged(len(acked), failure)
 	return acked
 }
 

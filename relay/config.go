@@ -34,8 +34,8 @@ const (
 
 	// OrderKey sends the events of a key in the order of their ids as one read sees them.
 	OrderKey Order = "key"
-	// OrderStrict reads only ids below which nothing can appear any more. An event then waits for every writer that
-	// was open when it was written.
+	// OrderStrict reads only ids below which nothing can appear any more. An event then waits for the writers that are
+	// open at the relay's next look, and for those before it.
 	OrderStrict Order = "strict"
 )
 

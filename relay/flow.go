@@ -104,10 +104,10 @@ func (f *flow) final() int64 {
 	return f.horizon.final
 }
 
-// arrived takes the rows of a read in.
-func (f *flow) arrived(r *request, events []*Event, more bool) {
+// arrived takes the rows of a read in. It tells whether the read still counts.
+func (f *flow) arrived(r *request, events []*Event, more bool) bool {
 	if r.epoch != f.epoch {
-		return
+		return false
 	}
 	reach := int64(math.MaxInt64)
 	if n := len(events); more && n > 0 {
@@ -131,9 +131,13 @@ func (f *flow) arrived(r *request, events []*Event, more bool) {
 		f.bytes += e.Size()
 		f.queue = append(f.queue, e)
 	}
+	if r.sweep && more {
+		f.floor = min(f.floor, reach) // what lies beyond was not looked at
+	}
 	if !more || len(events) > 0 {
 		f.floor = max(f.floor, min(r.final, reach))
 	}
+	return true
 }
 
 // behind tells whether a look at the horizon could move the floor.
@@ -154,10 +158,10 @@ func (f *flow) observe(look Horizon) bool {
 	return true
 }
 
-// sequence compares the sequence's value, read after the latest look, with that look. It tells whether the sequence was
+// sequence compares the sequence's value, read after the latest look and negative where it is not known, with that look. It tells whether the sequence was
 // found to have gone backwards.
 func (f *flow) sequence(last int64) bool {
-	if f.unstable || last >= f.horizon.last {
+	if f.unstable || last < 0 || last >= f.horizon.last {
 		return false
 	}
 	f.forgetHorizon()
@@ -209,6 +213,7 @@ func (f *flow) idle() bool { return len(f.sending)+len(f.acked)+len(f.settling) 
 func (f *flow) nextChunk() []*Event {
 	n := min(len(f.queue), f.limits.batchMax)
 	f.sending = slices.Clone(f.queue[:n])
+	clear(f.queue[:n]) // the array must not keep alive what is sent
 	f.queue = f.queue[n:]
 	return f.sending
 }
@@ -257,6 +262,9 @@ func (f *flow) published(errs []error, now time.Time) outcome {
 func (f *flow) hold(e *Event, class Class, err error, now time.Time) *hold {
 	h := &hold{topic: e.Topic, key: e.Key, wholeTopic: class == TopicUnusable, floor: f.floor,
 		since: e.CreatedAt, err: err, tries: 1}
+	if !h.wholeTopic && len(f.holds.keys) >= maxKeyHolds {
+		h.wholeTopic = true
+	}
 	if before := f.lifted.like(h); before != nil {
 		h.tries = before.tries + 1
 		f.lifted.remove(before)

@@ -112,7 +112,7 @@ func (s *sim) write() {
 		r := &simRow{Event: Event{ID: s.seq, Key: tx.key, Topic: "t" + tx.key[1:], Lane: simLane(tx.key)}}
 		tx.rows = append(tx.rows, r)
 	case n < 5 && !tx.prepared:
-		tx.prepared, tx.id = true, "prepared "+tx.id
+		tx.prepared, tx.id = true, "-1/"+tx.id
 	case n < 9:
 		for _, r := range tx.rows {
 			r.committed = true

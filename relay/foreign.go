@@ -10,17 +10,19 @@ import (
 var ErrRowsLocked = errors.New("rows of this outbox stay locked by another transaction")
 
 // foreign finds a relay that works outside the lanes: it publishes or locks rows that are ours. A single row may be an
-// operator's, and a lane that has just come to us may bring marks of its last owner, so it takes foreignSigns signs
-// within foreignWindow, and none counts within the grace after the latest gain of a lane.
+// operator's, and a lane that has just come to us may bring marks of its last owner, so it takes several signs within
+// foreignWindow, and none counts within the grace after the latest gain of a lane.
 type foreign struct {
+	need  int // signs within foreignWindow
 	grace time.Duration
 	since time.Time
 	signs []time.Time
 }
 
 const (
-	foreignSigns  = 3
 	foreignWindow = time.Minute
+	foreignSigns  = 3  // rows of ours that are published or gone when we settle them
+	foreignLocks  = 10 // settles that waited in vain for a lock; a few may be somebody's ALTER TABLE
 )
 
 // pardon starts the grace anew.
@@ -35,7 +37,7 @@ func (f *foreign) seen(now time.Time, what string) error {
 	for now.Sub(f.signs[0]) > foreignWindow {
 		f.signs = f.signs[1:]
 	}
-	if len(f.signs) < foreignSigns {
+	if len(f.signs) < f.need {
 		return nil
 	}
 	return fmt.Errorf("%w (%s)", ErrForeignRelay, what)

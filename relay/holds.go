@@ -117,6 +117,10 @@ const (
 	keyPauseMax   = 10 * time.Minute
 )
 
+// maxKeyHolds bounds the keys that wait one by one: every read names them all. When so many do, the next failure makes its
+// whole topic wait.
+const maxKeyHolds = 10_000
+
 // pause returns how long a hold stands that failed so many times in a row.
 func (h *hold) pause() time.Duration {
 	first, last := keyPause, keyPauseMax

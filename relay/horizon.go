@@ -1,6 +1,9 @@
 package relay
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // horizon finds H, the id up to which no row can appear any more.
 //
@@ -42,16 +45,29 @@ func (h *horizon) observe(look Horizon) (backwards bool) {
 	return backwards
 }
 
-// ended tells whether none of the waited-for is among the present. A prepared transaction may be one of them under
-// another name, whichever it is.
+// ended drops from waiting whoever has ended and tells whether none is left. A writer may live on under the name of a
+// recovered transaction, -1/xid: whichever of those are new when a writer with a name of a session is gone may be it.
 func ended(waiting map[string]struct{}, present []Writer) bool {
+	here := make(map[string]bool, len(present))
 	for _, w := range present {
-		if _, waited := waiting[w.ID]; waited || w.Prepared {
-			return false
+		here[w.ID] = true
+	}
+	renamed := false
+	for id := range waiting {
+		if !here[id] {
+			renamed = renamed || !recovered(id)
+			delete(waiting, id)
 		}
 	}
-	return true
+	for _, w := range present {
+		if renamed && w.Prepared && recovered(w.ID) {
+			waiting[w.ID] = struct{}{}
+		}
+	}
+	return len(waiting) == 0
 }
+
+func recovered(id string) bool { return strings.HasPrefix(id, "-1/") }
 
 // noHorizon is H before the first look, and always where ids do not come one by one from a sequence: nothing is final.
 const noHorizon = math.MinInt64

@@ -40,6 +40,7 @@ type loop struct {
 	member    *member
 	flow      *flow
 	tenure    tenure
+	drained   chan struct{} // of the latest tenure whose leaving lanes were drained
 
 	session   Session
 	opened    chan opened
@@ -54,12 +55,13 @@ type loop struct {
 	republish *backoff
 	publishAt time.Time
 	pacer     *pacer
-	lookAt    time.Time // when the latest look at the writers was asked for
-	lookedAt  time.Time // when it had come
+	lookAsked time.Time // when the latest look at the writers was asked for
+	lookCame  time.Time
 	sweepAt   time.Time
 	liftedAt  time.Time
-	resettle  bool // the settle on its way repeats one of unknown outcome
-	foreign   foreign
+	resettle  bool    // the settle on its way repeats one of unknown outcome
+	foreign   foreign // by what we settle
+	locked    foreign // by locks
 
 	start     time.Time
 	busySince atomic.Int64 // when the exchange on its way began, in nanoseconds after start; 0 for none
@@ -85,7 +87,9 @@ func newLoop(r *Relay) *loop {
 		opened: make(chan opened, 1), exchanged: make(chan exchanged, 1), published: make(chan []error, 1),
 		reopen:    newBackoff(100*time.Millisecond, 3*time.Second),
 		republish: newBackoff(100*time.Millisecond, 5*time.Second),
-		pacer:     newPacer(r.cfg), foreign: foreign{grace: 2 * r.cfg.Lease}, start: time.Now(), sweepAt: time.Now().Add(r.cfg.SweepInterval),
+		pacer:     newPacer(r.cfg), start: time.Now(), sweepAt: time.Now().Add(r.cfg.SweepInterval),
+		foreign: foreign{need: foreignSigns, grace: 2 * r.cfg.Lease},
+		locked:  foreign{need: foreignLocks, grace: 2 * r.cfg.Lease},
 	}
 }
 
@@ -132,6 +136,9 @@ func (l *loop) run(take, work context.Context) error {
 			l.flow.dropQueue()
 			l.log.Info("relay drains", "in_flight", len(l.flow.sending))
 		case <-drain:
+			if l.flow.idle() {
+				return nil // only a read is on its way
+			}
 			return ErrDrainTimeout
 		case <-work.Done():
 			return context.Cause(work)
@@ -191,28 +198,31 @@ func (l *loop) followLanes() {
 		if t.lanes.Len() > l.tenure.lanes.Len() || !same {
 			l.pacer.soon()
 			l.foreign.pardon(time.Now())
+			l.locked.pardon(time.Now())
 		}
 		l.flow.setLanes(t.lanes)
 	}
 	l.tenure = t
 	view, at := l.member.latest()
 	l.ledger.clock(view.Now, at)
-	if at.After(l.lookedAt) && l.flow.sequence(view.Last) {
+	if at.After(l.lookCame) && l.flow.sequence(view.Last) {
 		l.log.Warn(sequenceBackwards, "last", view.Last)
 		l.pacer.soon()
 	}
-	if len(t.leaving) > 0 && !l.flow.carries(t.leaving) {
-		l.member.drainedLanes()
+	if t.drained != nil && t.drained != l.drained && !l.flow.carries(t.leaving) {
+		l.drained = t.drained
+		close(t.drained)
 	}
 }
 
 // publish hands the next chunk to Kafka, if none is there.
 func (l *loop) publish(ctx context.Context, now time.Time) {
-	if l.flying || len(l.flow.queue) == 0 || now.Before(l.publishAt) || !l.member.fresh(now) {
+	if l.flying || len(l.flow.queue) == 0 || now.Before(l.publishAt) || !l.member.maySend(now) {
 		return
 	}
 	chunk := l.flow.nextChunk()
 	l.flying = true
+	l.ledger.handedOver(now)
 	go func() { l.published <- l.publisher.Publish(ctx, chunk) }()
 }
 
@@ -226,9 +236,7 @@ func (l *loop) settlePublish(errs []error) {
 	if out.acked > 0 {
 		l.republish.reset()
 	}
-	if out.acked > 0 || out.outage != nil {
-		l.ledger.kafkaAnswered(out.outage)
-	}
+	l.ledger.acknowledged(out.acked, out.outage)
 	if out.outage != nil {
 		l.publishAt = now.Add(l.republish.pause()) // sent again, in the same order
 	}
@@ -264,8 +272,8 @@ func (l *loop) open(o opened) error {
 	if permanent(o.err) {
 		return o.err
 	}
-	l.ledger.databaseAnswered(o.err)
 	if o.err != nil {
+		l.ledger.databaseAnswered(o.err)
 		l.reopenAt = time.Now().Add(l.reopen.pause())
 		return nil
 	}
@@ -276,7 +284,7 @@ func (l *loop) open(o opened) error {
 			"sequence (GENERATED ALWAYS, cache 1, no cycle): alter the sequence, or run with POSTHASTE_RELAY_ORDER=key")}
 	}
 	l.flow.forgetHorizon()
-	l.lookAt = time.Time{}
+	l.lookAsked = time.Time{}
 	l.pacer.soon()
 	return nil
 }
@@ -288,7 +296,7 @@ func (l *loop) trade(ctx context.Context, now time.Time, reading bool) {
 		return
 	}
 	x := exchanged{}
-	if reading && l.member.fresh(now) && (len(l.flow.acked) > 0 || l.pacer.due(now)) {
+	if reading && l.member.maySend(now) && (len(l.flow.acked) > 0 || l.pacer.due(now)) {
 		sweep := !now.Before(l.sweepAt)
 		if x.read = l.flow.nextRead(l.pacer.limit, sweep); x.read != nil {
 			x.Read = &x.read.Read
@@ -305,7 +313,7 @@ func (l *loop) trade(ctx context.Context, now time.Time, reading bool) {
 		return
 	}
 	if x.Horizon {
-		l.lookAt = now
+		l.lookAsked = now
 	}
 	l.exchange = &x
 	l.busySince.Store(int64(now.Sub(l.start)))
@@ -323,7 +331,7 @@ func (l *loop) lookDue(now time.Time) bool {
 	if l.flow.strict {
 		return true
 	}
-	since := now.Sub(l.lookAt)
+	since := now.Sub(l.lookAsked)
 	return l.flow.behind() && (since >= horizonEvery || l.flow.unlooked >= horizonRows && since >= horizonPause)
 }
 
@@ -339,16 +347,15 @@ func (l *loop) settleExchange(x exchanged) error {
 	l.reopen.reset()
 	if x.Settle != nil {
 		l.flow.settled()
-		if n := x.result.Foreign; n > 0 && !l.resettle {
-			if err := l.foreign.seen(now, fmt.Sprintf("%d events were published by something else", n)); err != nil {
-				return err
-			}
+		if err := l.missed(len(x.Settle)-x.result.Settled, now); err != nil {
+			return err
 		}
 		l.resettle = false
 	}
 	if x.read != nil {
-		l.flow.arrived(x.read, x.result.Events, x.result.More)
-		l.pacer.read(len(x.result.Events), x.result.More, now)
+		if l.flow.arrived(x.read, x.result.Events, x.result.More) {
+			l.pacer.read(len(x.result.Events), x.result.More, now)
+		}
 		l.ledger.read()
 	}
 	if h := x.result.Horizon; h != nil {
@@ -357,9 +364,20 @@ func (l *loop) settleExchange(x exchanged) error {
 	return nil
 }
 
+// missed takes in how many rows a settle did not find unpublished. Their ids may stand for other rows by now, which
+// reads have left out; and something else may have settled them.
+func (l *loop) missed(rows int, now time.Time) error {
+	if rows == 0 || l.resettle {
+		return nil
+	}
+	l.flow.reset()
+	l.pacer.soon()
+	return l.foreign.seen(now, fmt.Sprintf("%d events were published or deleted by something else", rows))
+}
+
 // look takes a look at the writers in.
 func (l *loop) look(x exchanged, h Horizon, now time.Time) {
-	l.lookedAt = now
+	l.lookCame = now
 	switch {
 	case l.flow.observe(h):
 		l.log.Warn(sequenceBackwards, "last", h.Last)
@@ -384,11 +402,14 @@ func (l *loop) disconnect(x exchanged, now time.Time) error {
 		l.flow.unsettled()
 		l.resettle = true
 	}
-	if x.read != nil && x.read.sweep {
-		l.sweepAt = now
+	if x.read != nil {
+		l.pacer.limit = l.cfg.Batch
+		if x.read.sweep {
+			l.sweepAt = now
+		}
 	}
 	if errors.Is(x.err, ErrRowsLocked) {
-		return l.foreign.seen(now, x.err.Error())
+		return l.locked.seen(now, x.err.Error())
 	}
 	l.reopenAt = now.Add(l.reopen.pause())
 	return nil

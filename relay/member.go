@@ -20,7 +20,8 @@ const leaveTimeout = 2 * time.Second
 //
 // Two facts stop a relay that the others have given up. Its beat finds no row, or its connection breaks: then it
 // has no lanes at once and joins anew under a new id. And when no beat succeeded for half the lease it may not hand over
-// another chunk (fresh), which it finds out from its own monotonic clock, before anyone can have evicted it.
+// another chunk (maySend), which it finds out from its own monotonic clock, before anyone can have evicted it. (That clock
+// stands still while a virtual machine is paused: after such a pause a member may send until its next beat.)
 type member struct {
 	store  Store
 	cfg    Config
@@ -45,7 +46,8 @@ type tenure struct {
 	generation int64
 	lanes      LaneSet
 	leaving    []int
-	drained    func() // the loop calls it when nothing of leaving is in flight any more
+	drained    chan struct{} // the loop closes it when nothing of leaving is in flight any more; nil when none leaves
+	since      time.Time     // when leaving began
 }
 
 func newMember(store Store, cfg Config, ledger *ledger) *member {
@@ -122,13 +124,16 @@ func (m *member) beat(ctx context.Context, ms Membership, w witness) error {
 	dead := w.look(v, ms.ID(), begun, m.cfg.Lease)
 	s := divide(v, ms.ID(), dead)
 	if s.resize {
+		if _, err := ms.Act(bctx, dead, 0, v.Generation); err != nil { // lanes of the dead are free only once they are evicted
+			return err
+		}
 		return ms.Resize(bctx) // the next beat sees the new lanes
 	}
 	if ctx.Err() != nil {
 		s.take = 0 // on the way out: what is taken now would pause for nothing
 	}
 	if len(dead) > 0 || s.take > 0 {
-		lanes, err := ms.Act(bctx, dead, s.take)
+		lanes, err := ms.Act(bctx, dead, s.take, v.Generation)
 		if err != nil {
 			return err
 		}
@@ -140,39 +145,39 @@ func (m *member) beat(ctx context.Context, ms Membership, w witness) error {
 	return nil
 }
 
-// pauseUntil waits for the next beat, and releases leaving lanes as soon as the loop has drained them.
+// pauseUntil waits for the next beat. Lanes that leave are released as soon as the loop has drained them, and after the
+// drain timeout all the same: what is in flight then may be sent twice.
 func (m *member) pauseUntil(ctx context.Context, ms Membership, next time.Time) error {
 	wctx, cancel := context.WithDeadline(ctx, next)
 	defer cancel()
-	m.mu.Lock()
-	leaving := m.state.leaving
-	if len(leaving) > 0 {
-		m.state.drained = cancel
-		m.notify()
-	}
-	m.mu.Unlock()
-	if err := ms.Wait(wctx); err != nil {
+	t := m.current()
+	waited := make(chan struct{})
+	go func() {
+		defer close(waited)
+		select {
+		case <-t.drained: // never, when it is nil
+			cancel()
+		case <-wctx.Done():
+		}
+	}()
+	err := ms.Wait(wctx)
+	cancel()
+	<-waited
+	if err != nil || ctx.Err() != nil || t.drained == nil {
 		return err
 	}
-	m.mu.Lock()
-	drained := len(leaving) > 0 && m.state.drained == nil
-	m.mu.Unlock()
-	if !drained || ctx.Err() != nil {
-		return nil
+	select {
+	case <-t.drained:
+	default:
+		if time.Since(t.since) < m.cfg.DrainTimeout {
+			return nil
+		}
+		m.log.Warn("lanes leave although events of theirs have no answer from Kafka yet; these may be sent twice",
+			"lanes", len(t.leaving), "drain_timeout", m.cfg.DrainTimeout)
 	}
 	rctx, cancelRelease := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.Lease/2)
 	defer cancelRelease()
-	return ms.Release(rctx, leaving)
-}
-
-// drainedLanes is the loop's word that nothing of the leaving lanes is in flight.
-func (m *member) drainedLanes() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.state.drained != nil {
-		m.state.drained()
-		m.state.drained = nil
-	}
+	return ms.Release(rctx, t.leaving)
 }
 
 // current returns what the loop may work on.
@@ -182,8 +187,8 @@ func (m *member) current() tenure {
 	return m.state
 }
 
-// fresh tells whether this member can't have been evicted yet.
-func (m *member) fresh(now time.Time) bool {
+// maySend tells whether this member has lanes and can't have been evicted yet.
+func (m *member) maySend(now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state.lanes.Len() > 0 && now.Sub(m.lastBeat) <= m.cfg.Lease/2
@@ -220,7 +225,11 @@ func (m *member) announceShare(id int, v View, s share) {
 	}
 	m.log.Info("lanes changed", "member", id, "owned", len(s.own), "leaving", len(s.leave), "of", len(v.Lanes),
 		"relays", len(v.Peers))
-	m.announce(tenure{id: id, generation: v.Generation, lanes: lanes, leaving: s.leave}, nil)
+	t := tenure{id: id, generation: v.Generation, lanes: lanes, leaving: s.leave}
+	if len(s.leave) > 0 {
+		t.drained, t.since = make(chan struct{}), time.Now()
+	}
+	m.announce(t, nil)
 }
 
 func (m *member) announce(t tenure, err error) {

@@ -59,7 +59,7 @@ func (m *fakeMembership) Beat(ctx context.Context) (View, error) {
 	return v, nil
 }
 
-func (m *fakeMembership) Act(_ context.Context, _ []Peer, take int) ([]int, error) {
+func (m *fakeMembership) Act(_ context.Context, _ []Peer, take int, _ int64) ([]int, error) {
 	var lanes []int
 	for l := 0; l < 4 && len(lanes) < take; l++ {
 		if !m.lanes[l] {
@@ -113,7 +113,7 @@ func TestSilentMemberStopsSending(t *testing.T) {
 		m, stop := startMember(t, store, always)
 		defer stop()
 		synctest.Wait()
-		if !m.fresh(time.Now()) || m.current().lanes.Len() != 4 {
+		if !m.maySend(time.Now()) || m.current().lanes.Len() != 4 {
 			t.Fatal("a new member alone does not own all lanes")
 		}
 		hang := make(chan struct{})
@@ -121,11 +121,11 @@ func TestSilentMemberStopsSending(t *testing.T) {
 		time.Sleep(m.cfg.BeatInterval) // the bubble's clock: the next beat hangs
 		synctest.Wait()
 		time.Sleep(m.cfg.Lease/2 - m.cfg.BeatInterval)
-		if !m.fresh(time.Now()) {
+		if !m.maySend(time.Now()) {
 			t.Error("stopped before half the lease")
 		}
 		time.Sleep(time.Millisecond)
-		if m.fresh(time.Now()) {
+		if m.maySend(time.Now()) {
 			t.Error("sends on after half the lease without a beat")
 		}
 		store.breakBeats(nil)
@@ -133,7 +133,7 @@ func TestSilentMemberStopsSending(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(m.cfg.BeatInterval)
 		synctest.Wait()
-		if !m.fresh(time.Now()) {
+		if !m.maySend(time.Now()) {
 			t.Error("does not go on after its beats come through again")
 		}
 	})
@@ -186,8 +186,8 @@ func TestStuckLoopDoesNotBeat(t *testing.T) {
 		store.breakBeats(func() error { beats++; return nil })
 		time.Sleep(10 * m.cfg.BeatInterval)
 		synctest.Wait()
-		if beats != 0 || m.fresh(time.Now()) {
-			t.Errorf("%d beats of a stuck loop, fresh: %v", beats, m.fresh(time.Now()))
+		if beats != 0 || m.maySend(time.Now()) {
+			t.Errorf("%d beats of a stuck loop, fresh: %v", beats, m.maySend(time.Now()))
 		}
 	})
 }

@@ -57,8 +57,6 @@ type TopicKey struct{ Topic, Key string }
 type Result struct {
 	// Settled counts the rows that the settle found unpublished.
 	Settled int
-	// Foreign counts rows that something else had published before. Rows that are gone do not count.
-	Foreign int
 	Events  []*Event
 	// More says that there was no room for all: the limit or the bytes ran out.
 	More    bool
@@ -96,8 +94,9 @@ type Membership interface {
 	ID() int
 	// Beat says that this member lives and returns what the others see. ErrEvicted ends the membership.
 	Beat(ctx context.Context) (View, error)
-	// Act evicts the dead and takes free lanes, as far as both still are; it returns the lanes taken.
-	Act(ctx context.Context, dead []Peer, take int) ([]int, error)
+	// Act evicts the dead and takes free lanes, as far as both still are and the lanes are still those of the
+	// generation; it returns the lanes taken.
+	Act(ctx context.Context, dead []Peer, take int, generation int64) ([]int, error)
 	// Release sets lanes free.
 	Release(ctx context.Context, lanes []int) error
 	// Resize gives the outbox another number of lanes, once all are free.
@@ -112,7 +111,7 @@ type Membership interface {
 // View is the outbox's members and lanes at one beat.
 type View struct {
 	Now        time.Time // the database clock
-	Last       int64     // the sequence, as Horizon.Last
+	Last       int64     // the sequence, as Horizon.Last; negative where it is not known
 	Lanes      []Lane    // all, in order
 	NextLanes  int       // the number of lanes wanted, 0 when it stands
 	Generation int64     // goes up with every change of the number of lanes
@@ -138,7 +137,8 @@ type Peer struct {
 type Publisher interface {
 	// Publish hands all events over, in order, and returns when the outcome of each is known: nil once the broker has
 	// acknowledged with acks=all. After a failure of an event no later one of its (topic, key) in the same call
-	// has been acknowledged. It is never called while an earlier call runs. An outage is waited for.
+	// has been acknowledged. It is never called while an earlier call runs. What was handed over is waited for, however
+	// long the brokers take.
 	Publish(ctx context.Context, events []*Event) []error
 	// Ping asks the cluster for an answer.
 	Ping(ctx context.Context) error

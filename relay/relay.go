@@ -105,7 +105,7 @@ func (r *Relay) watchKafka(ctx context.Context, stop context.CancelCauseFunc) {
 			}
 			pause = time.Second
 		}
-		r.ledger.kafkaAnswered(err)
+		r.ledger.pinged(err)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

@@ -4,226 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/goleak"
 
 	"posthaste.dev/posthaste/postgres"
-	"posthaste.dev/posthaste/posthastetest"
 	"posthaste.dev/posthaste/relay"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// fakeKafka is a Publisher that remembers what it acknowledged and fails as it is told.
-type fakeKafka struct {
-	mu     sync.Mutex
-	log    []*relay.Event
-	fail   func(e *relay.Event) error // nil: everything is acknowledged
-	gate   chan struct{}              // a value lets one chunk through; nil: all
-	arrive chan int                   // told of every chunk that came, when not nil
-}
-
-func (k *fakeKafka) Publish(ctx context.Context, events []*relay.Event) []error {
-	if k.arrive != nil {
-		k.arrive <- len(events)
-	}
-	errs := make([]error, len(events))
-	if k.gate != nil {
-		select {
-		case <-k.gate:
-		case <-ctx.Done():
-			for i := range errs {
-				errs[i] = ctx.Err()
-			}
-			return errs
-		}
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	failed := map[relay.TopicKey]bool{}
-	for i, e := range events {
-		key := relay.TopicKey{Topic: e.Topic, Key: e.Key}
-		switch {
-		case failed[key]:
-			errs[i] = errors.New("behind a failure")
-		case k.fail != nil:
-			errs[i] = k.fail(e)
-			failed[key] = errs[i] != nil
-		}
-		if errs[i] == nil {
-			k.log = append(k.log, e)
-		}
-	}
-	return errs
-}
-
-func (k *fakeKafka) Ping(context.Context) error { return nil }
-func (k *fakeKafka) Close()                     {}
-
-func (k *fakeKafka) setFail(f func(*relay.Event) error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.fail = f
-}
-
-func (k *fakeKafka) sent() []int64 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var ids []int64
-	for _, e := range k.log {
-		ids = append(ids, e.ID)
-	}
-	return ids
-}
-
-// rig is a relay over a real PostgreSQL and the fake.
-type rig struct {
-	*posthastetest.Outbox
-	t     *testing.T
-	kafka *fakeKafka
-	cfg   relay.Config
-	store postgres.Config
-	relay *relay.Relay
-	done  chan error
-	stop  context.CancelFunc
-}
-
-func newRig(t *testing.T, change func(*rig)) *rig {
-	t.Helper()
-	t.Parallel()
-	r := &rig{Outbox: posthastetest.New(t), t: t, kafka: &fakeKafka{}, cfg: relay.Config{Interval: 20 * time.Millisecond}}
-	r.cfg.Logger = slog.New(slog.DiscardHandler)
-	conn, err := pgx.ParseConfig(r.URL)
-	r.must(err)
-	names, err := postgres.ParseNames(r.Table, r.SideSchema)
-	r.must(err)
-	r.store = postgres.Config{Conn: conn, Names: names, Member: t.Name(), Logger: r.cfg.Logger}
-	if change != nil {
-		change(r)
-	}
-	return r
-}
-
-func (r *rig) start() *rig {
-	r.t.Helper()
-	store, err := postgres.NewStore(r.store)
-	r.must(err)
-	r.relay, err = relay.New(store, r.kafka, r.cfg)
-	r.must(err)
-	ctx, cancel := context.WithCancel(context.Background())
-	r.stop, r.done = cancel, make(chan error, 1)
-	done := r.done
-	go func() { done <- r.relay.Run(ctx) }()
-	r.t.Cleanup(func() {
-		cancel()
-		select {
-		case <-done:
-		case <-time.After(time.Minute):
-			r.t.Error("the relay does not stop")
-		}
-	})
-	return r
-}
-
-// end stops the relay and returns what Run returned.
-func (r *rig) end() error {
-	r.t.Helper()
-	r.stop()
-	return r.wait()
-}
-
-func (r *rig) wait() error {
-	r.t.Helper()
-	select {
-	case err := <-r.done:
-		r.done <- err // for the clean-up
-		return err
-	case <-time.After(time.Minute):
-		r.t.Fatal("the relay does not end")
-		return nil
-	}
-}
-
-func (r *rig) must(err error) {
-	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-const insert = `insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
-select gen_random_uuid(), 'Order', $2, 'order.confirmed.v1', '{}', $1, $2 from generate_series(1, $3::int)`
-
-func (r *rig) write(topic, key string, n int) {
-	r.t.Helper()
-	r.exec(insert, topic, key, n)
-}
-
-func (r *rig) exec(sql string, args ...any) {
-	r.t.Helper()
-	_, err := r.Pool.Exec(r.t.Context(), sql, args...)
-	r.must(err)
-}
-
-func (r *rig) begin() pgx.Tx {
-	r.t.Helper()
-	tx, err := r.Pool.Begin(r.t.Context())
-	r.must(err)
-	return tx
-}
-
-func (r *rig) unpublished() (n int) {
-	r.t.Helper()
-	r.must(r.Pool.QueryRow(r.t.Context(), `select count(*) from outbox_event where published_at is null`).Scan(&n))
-	return n
-}
-
-// until waits for a condition.
-func (r *rig) until(what string, condition func() bool) {
-	r.t.Helper()
-	again := time.NewTicker(2 * time.Millisecond)
-	defer again.Stop()
-	for deadline := time.Now().Add(30 * time.Second); !condition(); <-again.C {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("never: %s; sent %v, %d unpublished", what, r.kafka.sent(), r.unpublished())
-		}
-	}
-}
-
-func (r *rig) untilDrained() {
-	r.t.Helper()
-	r.until("everything published", func() bool { return r.unpublished() == 0 })
-}
-
-func (r *rig) untilSent(ids ...int64) {
-	r.t.Helper()
-	r.until(fmt.Sprintf("sent %v", ids), func() bool { return slices.Equal(r.kafka.sent(), ids) })
-}
-
-// inOrder fails the test unless the first deliveries of each key are in id order and nothing is missing.
-func (r *rig) inOrder(events int) {
-	r.t.Helper()
-	r.kafka.mu.Lock()
-	defer r.kafka.mu.Unlock()
-	last, seen := map[string]int64{}, map[int64]bool{}
-	for _, e := range r.kafka.log {
-		if !seen[e.ID] && e.ID < last[e.Key] {
-			r.t.Fatalf("%d of key %s came after %d", e.ID, e.Key, last[e.Key])
-		}
-		seen[e.ID], last[e.Key] = true, max(last[e.Key], e.ID)
-	}
-	if len(seen) != events {
-		r.t.Fatalf("%d events arrived, want %d", len(seen), events)
-	}
-}
 
 func TestOrderThroughOutages(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -477,6 +268,15 @@ func TestSkipLockedGivesRowsBackAfterTheClaimTimeout(t *testing.T) {
 }
 
 func TestLanesFindAForeignRelay(t *testing.T) {
+	for how, sql := range map[string]string{
+		"marks":   `update outbox_event set published_at = now() where published_at is null`,
+		"deletes": `delete from outbox_event`,
+	} {
+		t.Run(how, func(t *testing.T) { findForeign(t, sql) })
+	}
+}
+
+func findForeign(t *testing.T, sql string) {
 	r := newRig(t, func(r *rig) {
 		r.kafka.gate, r.kafka.arrive = make(chan struct{}), make(chan int, 100)
 		r.cfg.Lease = 2 * time.Second // the grace after a gain of lanes goes by it
@@ -485,7 +285,7 @@ func TestLanesFindAForeignRelay(t *testing.T) {
 		r.write("t", "k", 1)
 		select {
 		case <-r.kafka.arrive:
-			r.exec(`update outbox_event set published_at = now() where published_at is null`)
+			r.exec(sql)
 			r.kafka.gate <- struct{}{}
 		case err := <-r.done:
 			r.done <- err
@@ -496,5 +296,150 @@ func TestLanesFindAForeignRelay(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatal("the other relay is never noticed")
 		}
+	}
+}
+
+// A pooler without prepared statements needs another way to send statements; each way carries a relay.
+func TestEveryWayToSendStatements(t *testing.T) {
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec} {
+		t.Run(mode.String(), func(t *testing.T) {
+			r := newRig(t, func(r *rig) { r.store.Conn.DefaultQueryExecMode = mode })
+			r.kafka.fail = func(e *relay.Event) error {
+				if e.Key == "bad" {
+					return &relay.Failure{Class: relay.Refused, Err: errors.New("too large")}
+				}
+				return nil
+			}
+			r.write("t", "bad", 1)
+			r.start()
+			for i := range 10 {
+				r.write("t", fmt.Sprint("k", i), 30)
+			}
+			r.until("all but the refused one is marked", func() bool { return r.unpublished() == 1 })
+			r.must(r.end())
+			if got := len(r.kafka.sent()); got != 300 {
+				t.Errorf("%d deliveries of 300 events", got)
+			}
+		})
+	}
+}
+
+// The number of lanes is changed while a dead relay still stands in the table as the owner of all.
+func TestLanesChangeBehindADeadRelay(t *testing.T) {
+	r := newRig(t, nil)
+	store, err := postgres.NewStore(r.store)
+	r.must(err)
+	dead, err := store.Join(t.Context())
+	r.must(err)
+	_, err = dead.Act(t.Context(), nil, 64, 1)
+	r.must(err)
+	conn, err := r.Pool.Acquire(t.Context())
+	r.must(err)
+	defer conn.Release()
+	_, err = postgres.SetLanes(t.Context(), conn.Conn(), r.store.Names, 128)
+	r.must(err)
+	dead.Close()
+	r.start()
+	r.until("the next relay has all new lanes", func() bool { return r.relay.Stats().Lanes == 128 })
+	r.write("t", "k", 5)
+	r.untilDrained()
+}
+
+func TestLanesChangeUnderLoad(t *testing.T) {
+	var a, b *rig
+	a = newRig(t, func(r *rig) { r.cfg.BeatInterval = 50 * time.Millisecond })
+	b = &rig{Outbox: a.Outbox, t: t, kafka: a.kafka, cfg: a.cfg, store: a.store}
+	a.start()
+	b.start()
+	conn, err := a.Pool.Acquire(t.Context())
+	a.must(err)
+	defer conn.Release()
+	for _, lanes := range []int{16, 256, 1, 64} {
+		_, err := postgres.SetLanes(t.Context(), conn.Conn(), a.store.Names, lanes)
+		a.must(err)
+		for i := range 20 {
+			a.write("t", fmt.Sprint("k", i), 10)
+		}
+		a.until(fmt.Sprint("the relays share ", lanes), func() bool {
+			s, u := a.relay.Stats(), b.relay.Stats()
+			return s.LanesTotal == lanes && u.LanesTotal == lanes && s.Lanes+u.Lanes == lanes
+		})
+	}
+	a.untilDrained()
+	a.inOrder(800)
+	if got := len(a.kafka.sent()); got != 800 {
+		t.Errorf("%d deliveries of 800 events", got)
+	}
+}
+
+// Ids that are in memory come back as those of other rows.
+func TestTruncateWithAChunkInFlight(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.kafka.gate, r.kafka.arrive = make(chan struct{}), make(chan int, 1000) })
+	r.write("t", "old", 40)
+	r.start()
+	<-r.kafka.arrive
+	r.exec(`truncate outbox_event restart identity`)
+	r.write("t", "new", 40)
+	go func() {
+		for {
+			select {
+			case r.kafka.gate <- struct{}{}:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	r.untilDrained()
+}
+
+func TestStopWhileOnlyAReadWaits(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.cfg.DrainTimeout = time.Second }).start()
+	r.write("t", "k", 1)
+	r.untilDrained()
+	locked := r.begin()
+	_, err := locked.Exec(t.Context(), `lock table outbox_event in access exclusive mode`)
+	r.must(err)
+	defer func() { _ = locked.Rollback(context.Background()) }()
+	var waiting bool
+	r.until("a read waits for the table", func() bool {
+		r.must(r.Pool.QueryRow(t.Context(), `select exists (select from pg_locks where relation = 'outbox_event'::regclass and not granted)`).
+			Scan(&waiting))
+		return waiting
+	})
+	if err := r.end(); err != nil {
+		t.Errorf("a stop with nothing in flight: %v", err)
+	}
+}
+
+func TestSkipLockedMarksAtTheStopWhatCameLate(t *testing.T) {
+	r := newRig(t, func(r *rig) {
+		r.cfg.Claim, r.cfg.ClaimTimeout = relay.ClaimSkipLocked, time.Second
+		r.kafka.gate, r.kafka.arrive = make(chan struct{}), make(chan int, 100)
+	})
+	r.write("t", "k", 3)
+	r.start()
+	<-r.kafka.arrive
+	r.until("the claim has ended", func() bool {
+		var n int
+		r.must(r.Pool.QueryRow(t.Context(), `select count(*) from (select 1 from outbox_event for update skip locked) x`).Scan(&n))
+		return n == 3
+	})
+	r.stop()
+	r.kafka.gate <- struct{}{}
+	r.must(r.wait())
+	if left := r.unpublished(); left != 0 {
+		t.Errorf("%d of 3 acknowledged events are left unmarked by a clean stop", left)
+	}
+}
+
+// Marks that vanish, by hand or with a crash, are found by the sweep, all of them and not a batch at a time.
+func TestSweepFindsAll(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.cfg.SweepInterval = time.Second })
+	r.write("t", "k", 3000)
+	r.start().untilDrained()
+	r.exec(`update outbox_event set published_at = null`)
+	r.untilDrained()
+	if s := r.relay.Stats(); s.SweepFinds == 0 {
+		t.Error("the sweep found nothing")
 	}
 }

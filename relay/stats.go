@@ -36,19 +36,22 @@ type ledger struct {
 	dbClockAt time.Time
 
 	database health
-	kafka    health
+	ping     health
+	acks     health    // what Kafka acknowledges, by its last answer
+	flying   time.Time // since when a chunk is with Kafka, zero for none
 }
 
 // health is when a server answered last, and what it answered instead.
 type health struct {
 	at     time.Time
-	err    error
+	err    error // the latest answer, nil for a good one
+	failed time.Time
 	outage *outage
 }
 
 func newLedger(log *slog.Logger) *ledger {
 	return &ledger{published: make(map[string]int64), errors: make(map[string]int64),
-		database: health{outage: newOutage(log, "PostgreSQL")}, kafka: health{outage: newOutage(log, "Kafka")}}
+		database: health{outage: newOutage(log, "PostgreSQL")}, ping: health{outage: newOutage(log, "Kafka")}, acks: health{outage: newOutage(log, "Sending to Kafka")}}
 }
 
 func (l *ledger) count(events []*Event, errs []error) {
@@ -82,7 +85,7 @@ func (l *ledger) clock(db, at time.Time) {
 	l.dbClock, l.dbClockAt = db, at
 }
 
-// databaseAnswered and kafkaAnswered take the outcome of a call in.
+// databaseAnswered takes the outcome of a call in.
 func (l *ledger) databaseAnswered(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,10 +95,27 @@ func (l *ledger) databaseAnswered(err error) {
 	l.database.answered(err)
 }
 
-func (l *ledger) kafkaAnswered(err error) {
+// pinged takes in whether a broker answered at all.
+func (l *ledger) pinged(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kafka.answered(err)
+	l.ping.answered(err)
+}
+
+// handedOver and acknowledged take in that a chunk went to Kafka, and what came of it.
+func (l *ledger) handedOver(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flying = now
+}
+
+func (l *ledger) acknowledged(events int, outage error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flying = time.Time{}
+	if events > 0 || outage != nil {
+		l.acks.answered(outage)
+	}
 }
 
 func (h *health) answered(err error) {
@@ -103,6 +123,8 @@ func (h *health) answered(err error) {
 	h.err = err
 	if err == nil {
 		h.at = now
+	} else {
+		h.failed = now
 	}
 	h.outage.met(err, now)
 }
@@ -125,11 +147,14 @@ func (r *Relay) Stats() Stats {
 	if !l.oldest.IsZero() && !l.dbClock.IsZero() {
 		s.Oldest = max(0, l.dbClock.Add(now.Sub(l.dbClockAt)).Sub(l.oldest))
 	}
-	database, kafka := l.database, l.kafka
+	database, ping, acks, flying := l.database, l.ping, l.acks, l.flying
 	l.mu.Unlock()
 
 	m := r.member
 	m.mu.Lock()
+	if database.err == nil && m.viewedAt.After(database.at) {
+		database.at = m.viewedAt // a beat that came through is an answer
+	}
 	s.TakeOvers = int64(m.taken)
 	s.Lanes, s.LanesTotal, s.Relays = m.state.lanes.Len(), len(m.view.Lanes), len(m.view.Peers)
 	standby := m.state.id != 0 && s.Lanes == 0 && !free(m.view)
@@ -138,8 +163,12 @@ func (r *Relay) Stats() Stats {
 	switch lanes := r.cfg.Claim == ClaimLanes; {
 	case now.Sub(database.at) > max(silence, 3*r.cfg.Interval):
 		s.Reason = reason("PostgreSQL", database)
-	case now.Sub(kafka.at) > silence:
-		s.Reason = reason("Kafka", kafka)
+	case now.Sub(ping.at) > silence:
+		s.Reason = reason("Kafka", ping)
+	case acks.err != nil && now.Sub(acks.failed) < silence:
+		s.Reason = "Kafka acknowledges nothing: " + acks.err.Error()
+	case !flying.IsZero() && now.Sub(flying) > silence:
+		s.Reason = "Kafka has acknowledged nothing since " + flying.UTC().Format(time.RFC3339)
 	case lanes && s.Lanes == 0 && !standby:
 		s.Reason = "no lanes yet"
 	default:
