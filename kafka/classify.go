@@ -25,7 +25,7 @@ func classify(err error, topic string) *relay.Failure {
 		return &relay.Failure{Class: relay.TopicUnusable,
 			Err: fmt.Errorf("topic %s may not be written by this client; grant it WRITE and DESCRIBE", topic)}
 	case errors.Is(err, kerr.InvalidTopicException):
-		return &relay.Failure{Class: relay.TopicUnusable, Err: fmt.Errorf("topic %q is not a name that Kafka takes", topic)}
+		return &relay.Failure{Class: relay.TopicUnusable, Err: fmt.Errorf("topic %.260q is not a name that Kafka takes; correct the topic of its events", topic)}
 	case suspicious(err):
 		return &relay.Failure{Class: relay.Refused, Err: fmt.Errorf("topic %s refuses the record: %w", topic, err)}
 	}

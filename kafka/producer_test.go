@@ -231,7 +231,7 @@ func randomText(n int) string {
 	return s.String()[:n]
 }
 
-// C45 confluentinc/librdkafka#488, dpkp/kafka-python#220: small records were refused together with a large neighbour, or
+// confluentinc/librdkafka#488, dpkp/kafka-python#220: small records were refused together with a large neighbour, or
 // because the batch was too large as a whole.
 func TestOnlyTheLargeRecordIsRefused(t *testing.T) {
 	t.Parallel()

@@ -96,6 +96,9 @@ func (e *ConnectError) explain(ctx context.Context) {
 		e.Cause, e.Fix, e.Waits = fmt.Sprintf("no host %s", lookup.Name), "check the host in DATABASE_URL", true
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
 		e.Cause, e.Fix, e.Waits = "no answer in time", "check host, port and firewall", true
+	case errors.As(err, &dial) && dial.Addr != nil && dial.Addr.Network() == "unix":
+		e.Cause, e.Waits = innermost(dial), true
+		e.Fix = "set DATABASE_URL, such as postgres://user:password@host:5432/database, or PGHOST and the other PG* variables"
 	case errors.As(err, &dial):
 		e.Cause, e.Fix, e.Waits = innermost(dial), "check that the server runs and listens there", true
 	default:

@@ -134,9 +134,9 @@ func (s *Store) checkLanes(o *Outbox) error {
 	if s.cfg.Lanes == 0 || s.cfg.Lanes == o.Lanes || s.cfg.Lanes == o.NextLanes {
 		return nil
 	}
-	return &relay.Permanent{Err: fmt.Errorf("check outbox %s: POSTHASTE_RELAY_LANES=%d, but the outbox has %d lanes; "+
-		"unset it to use what the database says, or run: posthaste lanes set %d",
-		o.Names.Table, s.cfg.Lanes, o.Lanes, s.cfg.Lanes)}
+	return &relay.Permanent{Err: Problem{ErrLanes,
+		fmt.Sprintf("POSTHASTE_RELAY_LANES is %d, but outbox %s has %d lanes", s.cfg.Lanes, o.Names.Table, o.Lanes),
+		"leave it out to use what the database says, or run: " + o.Names.command(fmt.Sprintf("lanes set %d", s.cfg.Lanes))}}
 }
 
 // closeNow gives a connection up without waiting for the server.

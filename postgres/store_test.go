@@ -292,7 +292,7 @@ func TestStoreRefusals(t *testing.T) {
 	})
 }
 
-// C07 ThreeDotsLabs/watermill#261, goauthentik/authentik#19939: names with a dash or capitals broke the SQL, and a
+// ThreeDotsLabs/watermill#261, goauthentik/authentik#19939: names with a dash or capitals broke the SQL, and a
 // search_path was refused or lost. Every statement of a relay runs here under such names and an empty search_path.
 func TestOddNames(t *testing.T) {
 	eachMajor(t, func(t *testing.T, url string) {

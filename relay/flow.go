@@ -223,6 +223,7 @@ type outcome struct {
 	acked  int
 	outage error   // one of the failures that are nobody's fault
 	held   []*hold // new or renewed
+	mended []*hold // lifted ones whose events flow again
 }
 
 // published takes the outcomes of the chunk in flight in. Failed events go back to the head of the queue in their
@@ -234,7 +235,9 @@ func (f *flow) published(errs []error, now time.Time) outcome {
 		if errs[i] == nil {
 			out.acked++
 			f.acked = append(f.acked, e)
-			f.prove(e)
+			if h := f.prove(e); h != nil {
+				out.mended = append(out.mended, h)
+			}
 			continue
 		}
 		class := classOf(errs[i])
@@ -274,12 +277,13 @@ func (f *flow) hold(e *Event, class Class, err error, now time.Time) *hold {
 	return h
 }
 
-// prove forgets the tries of a lifted hold: an event of its scope was acknowledged.
-func (f *flow) prove(e *Event) {
-	if !f.lifted.empty() {
-		delete(f.lifted.topics, e.Topic)
-		delete(f.lifted.keys, TopicKey{e.Topic, e.Key})
+// prove forgets the tries of a lifted hold and returns it: an event of its scope was acknowledged.
+func (f *flow) prove(e *Event) (mended *hold) {
+	if h := f.lifted.covering(e); h != nil {
+		f.lifted.remove(h)
+		return h
 	}
+	return nil
 }
 
 // forgetTries is how long after it was lifted the tries of a hold are remembered while none of its events comes.

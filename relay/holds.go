@@ -22,12 +22,12 @@ type hold struct {
 
 // log tells that the hold was made.
 func (h *hold) log(log *slog.Logger, now time.Time) {
-	scope := "key"
+	log = log.With("topic", h.topic, "tries", h.tries, "next_try", h.until.Sub(now).Round(time.Millisecond).String(), "reason", h.err)
 	if h.wholeTopic {
-		scope = "topic"
+		log.Error("the events of a topic wait; all others flow")
+	} else {
+		log.Error("an event is refused, its key waits; all others flow", "key", h.key)
 	}
-	log.Error("events wait behind a failure of their own; all others flow", "scope", scope, "topic", h.topic, "key", h.key,
-		"tries", h.tries, "next_try", h.until.Sub(now).Round(time.Millisecond), "reason", h.err)
 }
 
 // logHolds tells of new holds, of many only the first few one by one.
@@ -37,7 +37,7 @@ func logHolds(log *slog.Logger, made []*hold, now time.Time) {
 		h.log(log, now)
 	}
 	if more := len(made) - few; more > 0 {
-		log.Error("more events wait behind failures of their own", "topics_and_keys", more)
+		log.Error("more topics and keys wait", "more", more)
 	}
 }
 

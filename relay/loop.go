@@ -143,6 +143,9 @@ func (l *loop) run(take, work context.Context) error {
 		case <-work.Done():
 			return context.Cause(work)
 		}
+		if work.Err() != nil {
+			return context.Cause(work) // the reason that ended it, not what its end did to an operation
+		}
 		if err != nil {
 			return err
 		}
@@ -241,6 +244,9 @@ func (l *loop) settlePublish(errs []error) {
 		l.publishAt = now.Add(l.republish.pause()) // sent again, in the same order
 	}
 	logHolds(l.log, out.held, now)
+	for _, h := range out.mended[:min(len(out.mended), 5)] {
+		l.log.Info("events flow again", "topic", h.topic, "key", h.key, "tries", h.tries)
+	}
 }
 
 func (l *loop) logEvents(events []*Event, errs []error) {

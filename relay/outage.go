@@ -30,7 +30,7 @@ func (o *outage) met(err error, now time.Time) {
 	defer o.mu.Unlock()
 	if err == nil {
 		if !o.since.IsZero() {
-			o.log.Info(o.server+" answers again", "after", now.Sub(o.since).Round(time.Millisecond))
+			o.log.Info(o.server+" answers again", "after", now.Sub(o.since).Round(time.Millisecond).String())
 		}
 		o.since, o.reason, o.times = time.Time{}, "", 0
 		return
@@ -43,5 +43,10 @@ func (o *outage) met(err error, now time.Time) {
 		return
 	}
 	o.reason, o.logged = err.Error(), now
-	o.log.Warn(o.server+" fails, trying on", "since", now.Sub(o.since).Round(time.Second), "times", o.times, "reason", o.reason)
+	if o.times == 1 {
+		o.log.Warn(o.server+" fails, trying again", "reason", o.reason)
+		return
+	}
+	o.log.Warn(o.server+" still fails, trying again", "for", now.Sub(o.since).Round(time.Second).String(), "times", o.times,
+		"reason", o.reason)
 }

@@ -43,7 +43,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		return errors.New("run relay: it has run before; make a new one")
 	}
 	r.cfg.Logger.Info("relay starts", "claim", r.cfg.Claim, "order", r.cfg.Order,
-		"batch", r.cfg.Batch, "batch_max", r.cfg.BatchMax, "interval", r.cfg.Interval)
+		"batch", r.cfg.Batch, "batch_max", r.cfg.BatchMax, "interval", r.cfg.Interval.String())
 
 	// Two contexts: ctx ends the taking, work ends what serves it, once the loop has finished what is in flight.
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))

@@ -109,7 +109,7 @@ func TestFailureStopsOnlyItself(t *testing.T) {
 	r.until("all but the refused key is marked", func() bool { return r.unpublished() == 200 })
 }
 
-// C17 ThreeDotsLabs/watermill#311: "greater than the last id" skipped rows whose transaction committed late.
+// ThreeDotsLabs/watermill#311: "greater than the last id" skipped rows whose transaction committed late.
 func TestLateCommitArrives(t *testing.T) {
 	r := newRig(t, nil).start()
 	late := r.begin()
@@ -127,7 +127,7 @@ func TestLateCommitArrives(t *testing.T) {
 	r.untilDrained()
 }
 
-// C18 eugene-khyst/postgresql-event-sourcing#16: what two overlapping transactions of one key promise.
+// eugene-khyst/postgresql-event-sourcing#16: what two overlapping transactions of one key promise.
 func TestStrictOrderWaitsForOpenWriters(t *testing.T) {
 	for _, roll := range []bool{false, true} {
 		t.Run(fmt.Sprint("rolled back ", roll), func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestStrictOrderWaitsForOpenWriters(t *testing.T) {
 	}
 }
 
-// C33: an id sequence that goes backwards hides nothing.
+// An id sequence that goes backwards hides nothing.
 func TestSequenceGoesBackwards(t *testing.T) {
 	r := newRig(t, nil).start()
 	r.write("t", "k", 1000)

@@ -10,10 +10,10 @@ import (
 // Stats is what a relay has done and sees, for metrics and for people.
 type Stats struct {
 	Published  map[string]int64 // acknowledged events by topic
-	Errors     map[string]int64 // failures by class: outage, topic, refused, database
+	Errors     map[string]int64 // failures by class, see ErrorClasses
 	Reads      int64            // reads of the outbox table, empty ones too
 	TakeOvers  int64            // lanes taken from relays that died
-	SweepFinds int64            // events that only the sweep found: 0 unless PostgreSQL lost marks
+	SweepFinds int64            // events that only the sweep found: their marks were lost or taken back
 	Lanes      int              // lanes owned
 	LanesTotal int              // lanes of the outbox
 	Relays     int              // members of the outbox
@@ -21,6 +21,13 @@ type Stats struct {
 	Oldest     time.Duration    // age of the oldest unpublished event of our lanes, by the database clock; 0 for none
 	Ready      bool
 	Reason     string // why it is not ready
+}
+
+const classDatabase = "database"
+
+// ErrorClasses are the classes that Stats.Errors counts by.
+func ErrorClasses() []string {
+	return []string{Outage.String(), TopicUnusable.String(), Refused.String(), classDatabase}
 }
 
 // ledger collects the Stats. All methods may be called from any goroutine.
@@ -90,7 +97,7 @@ func (l *ledger) databaseAnswered(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.errors["database"]++
+		l.errors[classDatabase]++
 	}
 	l.database.answered(err)
 }

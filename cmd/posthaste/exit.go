@@ -10,6 +10,7 @@ import (
 	"posthaste.dev/posthaste/cmd/posthaste/internal/settings"
 	"posthaste.dev/posthaste/kafka"
 	"posthaste.dev/posthaste/postgres"
+	"posthaste.dev/posthaste/relay"
 )
 
 // The exit statuses. Scripts and supervisors rely on them; the long help lists them.
@@ -25,9 +26,6 @@ const (
 const exitHelp = `Exit status: 0 done; 1 failed; 2 wrong flag, argument or setting; 3 the database's schema is wrong
 or refuses the migration; 4 the drain timeout passed and what was in flight may be sent again; 130 ended at once
 by a second SIGINT or SIGTERM.`
-
-// errDrain is returned by a relay that had to leave work in flight.
-var errDrain = errors.New("drain timeout passed: what was in flight may be sent again")
 
 // usageError is a mistake on the command line.
 type usageError struct{ err error }
@@ -58,7 +56,7 @@ func exitStatus(err error) int {
 		return exitUsage
 	case errors.As(err, &schema), errors.As(err, &problem):
 		return exitSchema
-	case errors.Is(err, errDrain):
+	case errors.Is(err, relay.ErrDrainTimeout):
 		return exitDrain
 	}
 	return exitFailure
@@ -97,6 +95,8 @@ func printError(w io.Writer, command string, err error) {
 		say(connect.Sentence(), connect.Fix)
 	case errors.As(err, &brokers):
 		say(brokers.Sentence(), brokers.Fix)
+	case errors.Is(err, relay.ErrDrainTimeout):
+		say(relay.ErrDrainTimeout.Error(), "raise POSTHASTE_RELAY_DRAIN_TIMEOUT, or see why the servers do not answer")
 	case errors.As(err, &hint):
 		say(hint.Error(), hint.hint)
 	case errors.As(err, &usage):

@@ -30,7 +30,8 @@ More lanes than relays let the work be spread evenly; 64 are enough for a dozen 
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%d lanes\n", outbox.Lanes)
 				if outbox.NextLanes != 0 {
-					fmt.Fprintf(cmd.OutOrStdout(), "changing to %d: the relays take the new ones when all old ones are free\n", outbox.NextLanes)
+					fmt.Fprintf(cmd.OutOrStdout(), "changing to %d: relays take the new ones when all old ones are free\n",
+						outbox.NextLanes)
 				}
 				return nil
 			})
@@ -58,7 +59,11 @@ repeated or reordered. Without relays the next one that starts makes the change.
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%d lanes are asked for, %d stand\n", n, before)
+				if n == before {
+					fmt.Fprintf(cmd.OutOrStdout(), "%d lanes, as before\n", n)
+					return nil
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "changing from %d to %d lanes; posthaste lanes tells when it is done\n", before, n)
 				return nil
 			})
 		},

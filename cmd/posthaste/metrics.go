@@ -19,12 +19,15 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	descPublished  = desc("published_events_total", "Events that Kafka acknowledged, by topic.", "topic")
-	descErrors     = desc("errors_total", "Failures by class: outage and database are ridden out, topic and refused make events wait.", "class")
+	descPublished = desc("published_events_total", "Events that Kafka acknowledged, by topic.", "topic")
+	descErrors    = desc("errors_total", "Failures by class: outage and database pass, topic and refused make events wait.",
+		"class")
 	descReads      = desc("reads_total", "Reads of the outbox table, empty ones too.")
 	descTakeOvers  = desc("lane_takeovers_total", "Lanes taken from relays that died or stalled.")
-	descSweepFinds = desc("sweep_finds_total", "Events that only the sweep found; above 0 only when PostgreSQL lost marks.")
-	descOldest     = desc("oldest_unpublished_age_seconds", "Age of the oldest unpublished event of this relay's lanes, by the database clock; 0 without any.")
+	descSweepFinds = desc("sweep_finds_total",
+		"Events that only the sweep found: their marks were lost or taken back.")
+	descOldest = desc("oldest_unpublished_age_seconds",
+		"Age of the oldest unpublished event of this relay's lanes, by the database clock; 0 without any.")
 	descLanes      = desc("lanes", "Lanes that this relay owns.")
 	descLanesTotal = desc("lanes_configured", "Lanes of the outbox.")
 	descRelays     = desc("members", "Relays of the outbox, this one among them.")
@@ -49,8 +52,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for topic, n := range s.Published {
 		send(descPublished, prometheus.CounterValue, float64(n), topic)
 	}
-	for class, n := range s.Errors {
-		send(descErrors, prometheus.CounterValue, float64(n), class)
+	for _, class := range relay.ErrorClasses() { // all of them from the start, so that rates see the first failure
+		send(descErrors, prometheus.CounterValue, float64(s.Errors[class]), class)
 	}
 	send(descReads, prometheus.CounterValue, float64(s.Reads))
 	send(descTakeOvers, prometheus.CounterValue, float64(s.TakeOvers))

@@ -25,7 +25,9 @@ func newMigrate() *cobra.Command {
 		Long: `Create, adopt, check or remove the outbox table and the side tables.
 
 The relay never changes the schema; this command alone does. With --print it shows the whole SQL that up runs on an
-empty database, for psql or for a review.`,
+empty database, for psql or for a review.
+
+` + settings.SecretHelp(migrateGroups...),
 		Example: `  posthaste migrate up
   posthaste migrate up --table '"Sales"."outbox-event"' --dry-run
   posthaste migrate --print | psql "$DATABASE_URL"`,
@@ -58,7 +60,7 @@ func newMigrateUp() *cobra.Command {
 		Short: "Create what is missing",
 		Long: `Create what is missing: the outbox table with its partial index, the side tables, the outbox's entry in them.
 
-A table that stands is adopted: no column of it is changed, and its partial index is built concurrently. Running it
+An existing table is adopted: no column of it is changed, and its partial index is built concurrently. Running it
 again, or many at once, is safe.`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runMigration(cmd, opts, postgres.Migrate) },
@@ -89,8 +91,8 @@ func addDryRun(cmd *cobra.Command, opts *postgres.MigrateOptions) {
 func newMigrateStatus() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Show what stands and what is missing",
-		Long:  "Show what stands and what is missing. Exit status 3 when a relay would refuse to start.",
+		Short: "Show what exists and what is missing",
+		Long:  "Show what exists and what is missing. Exit status 3 when a relay would refuse to start.",
 		Args:  usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withDatabase(cmd, func(ctx context.Context, conn *pgx.Conn, names postgres.Names) error {

@@ -15,6 +15,7 @@ func newRelay() *cobra.Command {
 The first SIGINT or SIGTERM stops reading, lets what is in flight finish within the drain timeout and exits with 0;
 a second one ends at once.
 
+` + settings.SecretHelp() + `
 ` + exitHelp,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -59,11 +58,7 @@ func runRelay(ctx context.Context, cfg *settings.Config, logger *slog.Logger) er
 		defer stop()
 		return r.Run(running)
 	})
-	err = group.Wait()
-	if errors.Is(err, relay.ErrDrainTimeout) {
-		return errDrain
-	}
-	return err
+	return group.Wait()
 }
 
 // memberName tells people which process a member is.

@@ -167,8 +167,8 @@ func outcomes(errs []error) string {
 	return strings.Join(all, " ")
 }
 
-// A topic that is deleted and made again is another topic to the brokers, by its id. Events wait while it is missing, and then
-// arrive without a restart.
+// A topic that is deleted and made again is another topic to the brokers, by its id. Events wait while it is missing, and
+// then arrive without a restart.
 func TestTopicMadeAnew(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), runTimeout)

@@ -18,8 +18,8 @@ type publisher interface {
 	Publish(ctx context.Context, events []*relay.Event) []error
 }
 
-// flow calls a publisher as a relay does: a chunk at a time, failed events at the head of the next one, and the events of
-// a topic or key that was refused set aside for a while. It keeps the books for the verdict.
+// flow calls a publisher as a relay does: a chunk at a time, failed events at the head of the next one, and the events
+// of a topic or key that was refused set aside for a while. It keeps the books for the verdict.
 type flow struct {
 	publisher publisher
 	cluster   *cluster

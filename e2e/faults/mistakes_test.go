@@ -94,6 +94,9 @@ func (f forward) Publish(ctx context.Context, events []*relay.Event) []error {
 
 // The proof can fail: each protection taken out shows within a few runs.
 func TestProofFindsMistakes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time")
+	}
 	t.Parallel()
 	tests := map[mistake][]check.Kind{
 		failedToTheTail: {check.Reordered},

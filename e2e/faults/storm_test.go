@@ -68,7 +68,8 @@ type source struct {
 }
 
 func newStorm(c *cluster, seed uint64) *storm {
-	s := &storm{cluster: c, seed: seed, sources: map[string]*source{}, struck: map[string][]*fault{}, tally: map[string]int{}}
+	s := &storm{cluster: c, seed: seed,
+		sources: map[string]*source{}, struck: map[string][]*fault{}, tally: map[string]int{}}
 	c.ControlKey(int16(kmsg.Produce), s.produce)
 	c.ControlKey(int16(kmsg.InitProducerID), s.initProducerID)
 	return s
@@ -112,7 +113,7 @@ func (s *storm) source(name string) *source {
 var errCut = errors.New("the connection is cut")
 
 // produce runs for every produce request before the broker sees it.
-func (s *storm) produce(request kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
+func (s *storm) produce(request kmsg.Request) (kmsg.Response, error, bool) {
 	s.cluster.KeepControl()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +171,7 @@ var initFaults = []*fault{
 }
 
 // initProducerID runs for every request for a producer id.
-func (s *storm) initProducerID(request kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // kfake's signature
+func (s *storm) initProducerID(request kmsg.Request) (kmsg.Response, error, bool) {
 	s.cluster.KeepControl()
 	s.mu.Lock()
 	defer s.mu.Unlock()

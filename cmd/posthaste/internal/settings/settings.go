@@ -7,6 +7,9 @@
 package settings
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/pflag"
 
@@ -265,4 +268,16 @@ func AddFlags(flags *pflag.FlagSet, groups ...Group) {
 			flags.String(s.Flag, s.Default, help+" ["+s.Env+"]")
 		}
 	}
+}
+
+// SecretHelp tells of the settings of the groups that have no flag, since flags show in the list of processes.
+func SecretHelp(groups ...Group) string {
+	var b strings.Builder
+	b.WriteString("From the environment or .env alone, or from a file that the same name with _FILE gives:\n")
+	for _, s := range All(groups...) {
+		if s.Secret {
+			fmt.Fprintf(&b, "  %s: %s\n", s.Env, s.Help)
+		}
+	}
+	return b.String()
 }
