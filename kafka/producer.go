@@ -204,7 +204,8 @@ func (p *Producer) send(ctx context.Context, records []*kgo.Record, errs []error
 // isolate finds the records that are at fault in batches that failed: it sends each again, alone and in order. What fails
 // alone is refused; its key's later events wait. The topics' limits are asked for anew, since the likely reason is
 // that one was lowered.
-func (p *Producer) isolate(ctx context.Context, events []*relay.Event, records []*kgo.Record, errs []error, failed map[relay.TopicKey]bool) {
+func (p *Producer) isolate(ctx context.Context, events []*relay.Event, records []*kgo.Record, errs []error,
+	failed map[relay.TopicKey]bool) {
 	for i, r := range records {
 		if r == nil || errs[i] == nil {
 			continue

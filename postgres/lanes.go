@@ -10,6 +10,9 @@ import (
 // MaxLanes is the largest number of lanes.
 const MaxLanes = 1024
 
+// resizeLockSQL waits for whoever is taking lanes and keeps others from it.
+const resizeLockSQL = `select from {{schema}}.outbox where id = $1 for update`
+
 // resizeSQL gives the outbox the number of lanes that is wanted, if all are free. A lane's first epoch is above every
 // epoch of the generations before.
 const resizeSQL = `
@@ -28,7 +31,7 @@ on conflict do nothing`
 // a take: the lock on the outbox row keeps them apart.
 func (m *membership) Resize(ctx context.Context) error {
 	err := pgx.BeginFunc(ctx, m.conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, m.outbox.Names.sql(`select from {{schema}}.outbox where id = $1 for update`), m.outbox.ID); err != nil {
+		if _, err := tx.Exec(ctx, m.sql.resizeLock, m.outbox.ID); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, m.sql.resize, m.outbox.ID)

@@ -20,7 +20,9 @@ type membership struct {
 }
 
 // memberSQL holds the statements with their names filled in.
-type memberSQL struct{ beat, peers, lanes, evict, lock, take, release, leave, resize string }
+type memberSQL struct {
+	beat, peers, lanes, evict, lock, take, release, leave, resizeLock, resize string
+}
 
 // Join puts a row into the member table. The advisory lock is taken before the row can be seen, so a member that others
 // see without its lock is one whose connection has ended. Ids are never used again.
@@ -38,8 +40,11 @@ func (s *Store) Join(ctx context.Context) (relay.Membership, error) {
 		return nil, fmt.Errorf("join the relays of outbox %s: %w", outbox.Names.Table, err)
 	}
 	n := outbox.Names
-	m.sql = memberSQL{n.sql(beatSQL), n.sql(peersSQL), n.sql(lanesSQL), n.sql(evictSQL), n.sql(outboxLockSQL), n.sql(takeSQL),
-		n.sql(releaseSQL), n.sql(leaveSQL), n.sql(resizeSQL)}
+	m.sql = memberSQL{
+		beat: n.sql(beatSQL), peers: n.sql(peersSQL), lanes: n.sql(lanesSQL), evict: n.sql(evictSQL),
+		lock: n.sql(outboxLockSQL), take: n.sql(takeSQL), release: n.sql(releaseSQL), leave: n.sql(leaveSQL),
+		resizeLock: n.sql(resizeLockSQL), resize: n.sql(resizeSQL),
+	}
 	return m, nil
 }
 
@@ -151,7 +156,8 @@ where l.outbox = $1 and l.owner is not null
 	takeSQL = `
 update {{schema}}.lane set owner = $2, epoch = epoch + 1
 where outbox = $1
-  and lane in (select lane from {{schema}}.lane where outbox = $1 and owner is null order by lane limit $3 for update skip locked)
+  and lane in (
+    select lane from {{schema}}.lane where outbox = $1 and owner is null order by lane limit $3 for update skip locked)
   and exists (select from {{schema}}.member where id = $2)
   and exists (select from {{schema}}.outbox where id = $1 and next_lanes is null and generation = $4)
 returning lane`

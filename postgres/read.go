@@ -36,7 +36,8 @@ func newReader(outbox *Outbox) *eventReader {
 	if outbox.HasHeaders {
 		headers = "headers::text"
 	}
-	return &eventReader{names: make(map[string]string), base: strings.Replace(outbox.Names.sql(readSQL), "{{headers}}", headers, 1)}
+	base := strings.Replace(outbox.Names.sql(readSQL), "{{headers}}", headers, 1)
+	return &eventReader{base: base, names: make(map[string]string)}
 }
 
 // statement returns a read's SQL and arguments. A filter that has nothing to leave out is left out itself, so that it
@@ -62,7 +63,8 @@ func (r *eventReader) statement(q *relay.Read, claim bool) (string, []any) {
 		for i, k := range q.Keys {
 			topics[i], keys[i] = k.Topic, k.Key
 		}
-		sql += " and (topic, partition_key) not in (select * from unnest(" + arg(topics) + "::text[], " + arg(keys) + "::text[]))"
+		held := "unnest(" + arg(topics) + "::text[], " + arg(keys) + "::text[])"
+		sql += " and (topic, partition_key) not in (select * from " + held + ")"
 	}
 	sql += " order by id limit " + arg(q.Limit)
 	if claim {

@@ -1,0 +1,103 @@
+package relay
+
+import (
+	"slices"
+	"time"
+)
+
+// nextChunk moves the head of the queue to sending. The caller hands it over whole, and calls published before the
+// next.
+func (f *flow) nextChunk() []*Event {
+	n := min(len(f.queue), f.limits.batchMax)
+	f.sending = slices.Clone(f.queue[:n])
+	clear(f.queue[:n]) // the array must not keep alive what is sent
+	f.queue = f.queue[n:]
+	return f.sending
+}
+
+// outcome sums up a chunk.
+type outcome struct {
+	acked  int
+	outage error   // one of the failures that are nobody's fault
+	held   []*hold // new or renewed
+	mended []*hold // lifted ones whose events flow again
+}
+
+// published takes the outcomes of the chunk in flight in. Failed events go back to the head of the queue in their
+// order, before rows that were read in the meantime; what a new hold covers leaves the queue with them.
+func (f *flow) published(errs []error, now time.Time) outcome {
+	var out outcome
+	var failed []*Event
+	for i, e := range f.sending {
+		if errs[i] == nil {
+			out.acked++
+			f.acked = append(f.acked, e)
+			if h := f.prove(e); h != nil {
+				out.mended = append(out.mended, h)
+			}
+			continue
+		}
+		class := classOf(errs[i])
+		failed = append(failed, e)
+		switch {
+		case class == Outage:
+			out.outage = errs[i]
+		case f.holds.covering(e) == nil:
+			out.held = append(out.held, f.hold(e, class, errs[i], now))
+		}
+	}
+	f.sending = nil
+	f.queue = append(failed, f.queue...)
+	if len(failed) > 0 {
+		f.filterQueue(func(e *Event) bool { return !f.lanes.Has(e.Lane) }, nil)
+	}
+	if len(out.held) > 0 {
+		f.filterQueue(func(e *Event) bool { return f.holds.covering(e) != nil },
+			func(e *Event) { h := f.holds.covering(e); h.floor = min(h.floor, e.ID-1) })
+	}
+	return out
+}
+
+// hold makes the event's topic or key wait.
+func (f *flow) hold(e *Event, class Class, err error, now time.Time) *hold {
+	h := &hold{topic: e.Topic, key: e.Key, wholeTopic: class == TopicUnusable, floor: f.floor,
+		since: e.CreatedAt, err: err, tries: 1}
+	if !h.wholeTopic && len(f.holds.keys) >= maxKeyHolds {
+		h.wholeTopic = true
+	}
+	if before := f.lifted.like(h); before != nil {
+		h.tries = before.tries + 1
+		f.lifted.remove(before)
+	}
+	h.until = now.Add(h.pause())
+	f.holds.add(h)
+	return h
+}
+
+// prove forgets the tries of a lifted hold and returns it: an event of its scope was acknowledged.
+func (f *flow) prove(e *Event) (mended *hold) {
+	if h := f.lifted.covering(e); h != nil {
+		f.lifted.remove(h)
+		return h
+	}
+	return nil
+}
+
+// forgetTries is how long after it was lifted the tries of a hold are remembered while none of its events comes.
+const forgetTries = time.Hour
+
+// lift ends the holds whose time has come, and tells whether there were any. Their rows are read again, from just below
+// the first of them.
+func (f *flow) lift(now time.Time) bool {
+	due := f.holds.due(now)
+	for _, h := range f.lifted.due(now.Add(-forgetTries)) {
+		f.lifted.remove(h) // its rows are gone
+	}
+	for _, h := range due {
+		f.holds.remove(h)
+		f.lifted.add(h)
+		f.floor = min(f.floor, h.floor)
+		f.epoch++
+	}
+	return len(due) > 0
+}

@@ -1,0 +1,171 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// connect asks for a database session, if there is none.
+func (l *loop) connect(ctx context.Context, now time.Time) {
+	if l.session != nil || l.opening || now.Before(l.reopenAt) {
+		return
+	}
+	l.opening = true
+	go func() {
+		octx, cancel := context.WithTimeout(ctx, openTimeout)
+		defer cancel()
+		s, err := l.store.Open(octx)
+		l.opened <- opened{s, err}
+	}()
+}
+
+// open takes a session over. Nothing that the one before has seen holds any more: marks may be lost with a crash.
+func (l *loop) open(o opened) error {
+	l.opening = false
+	if permanent(o.err) {
+		return o.err
+	}
+	if o.err != nil {
+		l.ledger.databaseAnswered(o.err)
+		l.reopenAt = time.Now().Add(l.reopen.pause())
+		return nil
+	}
+	l.session = o.session
+	l.flow.unstable = !o.session.Horizons()
+	if l.flow.unstable && l.flow.strict {
+		return &Permanent{errors.New("order strict needs ids that come one by one from the table's own identity " +
+			"sequence (GENERATED ALWAYS, cache 1, no cycle): alter the sequence, or run with POSTHASTE_RELAY_ORDER=key")}
+	}
+	l.flow.forgetHorizon()
+	l.lookAsked = time.Time{}
+	l.pacer.soon()
+	return nil
+}
+
+// trade makes the next exchange with the database, if one is due: what is acknowledged is settled at once, and a read
+// comes along wherever there is room for its rows.
+func (l *loop) trade(ctx context.Context, now time.Time, reading bool) {
+	if l.session == nil || l.exchange != nil {
+		return
+	}
+	x := exchanged{}
+	if reading && l.member.maySend(now) && (len(l.flow.acked) > 0 || l.pacer.due(now)) {
+		sweep := !now.Before(l.sweepAt)
+		if x.read = l.flow.nextRead(l.pacer.limit, sweep); x.read != nil {
+			x.Read = &x.read.Read
+			if sweep {
+				l.sweepAt = now.Add(l.cfg.SweepInterval)
+			}
+		}
+	}
+	if len(l.flow.acked) > 0 {
+		x.Settle = l.flow.nextSettle()
+	}
+	x.Horizon = x.read != nil && l.lookDue(now)
+	if x.Settle == nil && x.Read == nil {
+		return
+	}
+	if x.Horizon {
+		l.lookAsked = now
+	}
+	l.exchange = &x
+	l.busySince.Store(int64(now.Sub(l.start)))
+	session := l.session
+	go func() {
+		xctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+		defer cancel()
+		x.result, x.err = session.Exchange(xctx, x.Exchange)
+		l.exchanged <- x
+	}()
+}
+
+// lookDue tells whether to look at the writers with the next read.
+func (l *loop) lookDue(now time.Time) bool {
+	if l.flow.strict {
+		return true
+	}
+	since := now.Sub(l.lookAsked)
+	return l.flow.behind() && (since >= horizonEvery || l.flow.unlooked >= horizonRows && since >= horizonPause)
+}
+
+// settleExchange takes the result of an exchange in.
+func (l *loop) settleExchange(x exchanged) error {
+	now := time.Now()
+	l.exchange = nil
+	l.busySince.Store(0)
+	l.ledger.databaseAnswered(x.err)
+	if x.err != nil {
+		return l.disconnect(x, now)
+	}
+	l.reopen.reset()
+	if x.Settle != nil {
+		l.flow.settled()
+		if err := l.missed(len(x.Settle)-x.result.Settled, now); err != nil {
+			return err
+		}
+		l.resettle = false
+	}
+	if x.read != nil {
+		if l.flow.arrived(x.read, x.result.Events, x.result.More) {
+			l.pacer.read(len(x.result.Events), x.result.More, now)
+		}
+		l.ledger.read()
+	}
+	if h := x.result.Horizon; h != nil {
+		l.look(x, *h, now)
+	}
+	return nil
+}
+
+// missed takes in how many rows a settle did not find unpublished. Their ids may stand for other rows by now, which
+// reads have left out; and something else may have settled them.
+func (l *loop) missed(rows int, now time.Time) error {
+	if rows == 0 || l.resettle {
+		return nil
+	}
+	l.flow.reset()
+	l.pacer.soon()
+	return l.foreign.seen(now, fmt.Sprintf("%d events were published or deleted by something else", rows))
+}
+
+// look takes a look at the writers in.
+func (l *loop) look(x exchanged, h Horizon, now time.Time) {
+	l.lookCame = now
+	switch {
+	case l.flow.observe(h):
+		l.log.Warn(sequenceBackwards, "last", h.Last)
+		l.pacer.soon()
+	case l.flow.strict && l.flow.final() > x.read.UpTo:
+		l.pacer.soon()
+	case l.flow.expecting():
+		l.pacer.stir(now)
+	}
+}
+
+const sequenceBackwards = "the sequence of ids went backwards, reading the table from its beginning"
+
+// disconnect gives the session up after a failed exchange; what it was to settle is settled by the next.
+func (l *loop) disconnect(x exchanged, now time.Time) error {
+	if permanent(x.err) {
+		return x.err
+	}
+	l.session.Close()
+	l.session = nil
+	if x.Settle != nil {
+		l.flow.unsettled()
+		l.resettle = true
+	}
+	if x.read != nil {
+		l.pacer.limit = l.cfg.Batch
+		if x.read.sweep {
+			l.sweepAt = now
+		}
+	}
+	if errors.Is(x.err, ErrRowsLocked) {
+		return l.locked.seen(now, x.err.Error())
+	}
+	l.reopenAt = now.Add(l.reopen.pause())
+	return nil
+}
