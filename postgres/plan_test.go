@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"posthaste.dev/posthaste/internal/testenv"
 	"posthaste.dev/posthaste/relay"
@@ -111,10 +112,10 @@ func literalOf(a any) string {
 		return "'{" + strings.Trim(strings.ReplaceAll(fmt.Sprint(a), " ", ","), "[]") + "}'"
 	case []string:
 		return "'{" + strings.Join(a, ",") + "}'"
-	case [][16]byte:
+	case []pgtype.UUID:
 		texts := make([]string, len(a))
 		for i, id := range a {
-			texts[i] = uuid.UUID(id).String()
+			texts[i] = uuid.UUID(id.Bytes).String()
 		}
 		return "'{" + strings.Join(texts, ",") + "}'"
 	}
