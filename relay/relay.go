@@ -51,7 +51,8 @@ func (r *Relay) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer stop(nil)
-	group.Go(func() { r.watchKafka(work, stop) })
+	reached := make(chan struct{}) // closed when Kafka has answered once
+	group.Go(func() { r.watchKafka(work, stop, reached) })
 
 	var err error
 	if r.cfg.Claim == ClaimSkipLocked {
@@ -61,6 +62,11 @@ func (r *Relay) Run(ctx context.Context) error {
 		l := newLoop(r)
 		r.member.alive = l.alive
 		group.Go(func() {
+			select {
+			case <-reached: // before, its lanes would only be kept from a relay that can send
+			case <-work.Done():
+				return
+			}
 			if err := r.member.run(work); err != nil {
 				stop(err)
 			}
@@ -84,7 +90,7 @@ const (
 
 // watchKafka asks Kafka for an answer now and then, so that readiness is true on an idle relay, and a refusal at the
 // start is told by name: a produce would wait for ever.
-func (r *Relay) watchKafka(ctx context.Context, stop context.CancelCauseFunc) {
+func (r *Relay) watchKafka(ctx context.Context, stop context.CancelCauseFunc, reached chan<- struct{}) {
 	answered, refused := false, 0
 	for ctx.Err() == nil {
 		pctx, cancel := context.WithTimeout(ctx, pingTimeout)
@@ -96,6 +102,9 @@ func (r *Relay) watchKafka(ctx context.Context, stop context.CancelCauseFunc) {
 		pause := pingInterval
 		switch {
 		case err == nil:
+			if !answered {
+				close(reached)
+			}
 			answered = true
 		case permanent(err) && !answered:
 			// Once more: a broker that is just starting or stopping gives strange answers too.

@@ -443,3 +443,20 @@ func TestSweepFindsAll(t *testing.T) {
 		t.Error("the sweep found nothing")
 	}
 }
+
+// A relay that can't reach Kafka leaves the lanes to those that can.
+func TestNoLanesWithoutKafka(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.kafka.away = errors.New("no route") }).start()
+	r.until("the reason shows", func() bool { return strings.Contains(r.relay.Stats().Reason, "no route") })
+	r.write("t", "k", 3)
+	other := &rig{Outbox: r.Outbox, t: t, kafka: &fakeKafka{}, cfg: r.cfg, store: r.store}
+	other.start()
+	r.untilDrained()
+	if s := other.relay.Stats(); s.Lanes != 64 || s.Relays != 1 {
+		t.Errorf("the other relay has %d lanes and sees %d relays, want all lanes and itself alone", s.Lanes, s.Relays)
+	}
+	r.kafka.mu.Lock()
+	r.kafka.away = nil
+	r.kafka.mu.Unlock()
+	r.until("both share", func() bool { return r.relay.Stats().Lanes == 32 && other.relay.Stats().Lanes == 32 })
+}

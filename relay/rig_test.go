@@ -27,6 +27,7 @@ type fakeKafka struct {
 	fail   func(e *relay.Event) error // nil: everything is acknowledged
 	gate   chan struct{}              // a value lets one chunk through; nil: all
 	arrive chan int                   // told of every chunk that came, when not nil
+	away   error                      // what a ping meets
 }
 
 func (k *fakeKafka) Publish(ctx context.Context, events []*relay.Event) []error {
@@ -63,8 +64,12 @@ func (k *fakeKafka) Publish(ctx context.Context, events []*relay.Event) []error 
 	return errs
 }
 
-func (k *fakeKafka) Ping(context.Context) error { return nil }
-func (k *fakeKafka) Close()                     {}
+func (k *fakeKafka) Ping(context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.away
+}
+func (k *fakeKafka) Close() {}
 
 func (k *fakeKafka) setFail(f func(*relay.Event) error) {
 	k.mu.Lock()

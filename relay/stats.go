@@ -168,6 +168,8 @@ func (r *Relay) Stats() Stats {
 	m.mu.Unlock()
 
 	switch lanes := r.cfg.Claim == ClaimLanes; {
+	case ping.at.IsZero(): // before Kafka has answered once, there is nothing to ask PostgreSQL for
+		s.Reason = reason("Kafka", ping)
 	case now.Sub(database.at) > max(silence, 3*r.cfg.Interval):
 		s.Reason = reason("PostgreSQL", database)
 	case now.Sub(ping.at) > silence:

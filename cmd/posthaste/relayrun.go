@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -50,6 +51,8 @@ func runRelay(ctx context.Context, cfg *settings.Config, logger *slog.Logger) er
 	if err != nil {
 		return err
 	}
+	logger.Info("posthaste relay", "version", programVersion(), "table", cfg.Database.Names.Table.String(),
+		"schema", cfg.Database.Names.Schema, "brokers", strings.Join(cfg.Kafka.Brokers, ","), "http", cfg.HTTP.Addr)
 	// The pages outlive the relay's draining, so that a supervisor can watch it.
 	serve, stop := context.WithCancel(context.WithoutCancel(ctx))
 	group, running := errgroup.WithContext(ctx)
