@@ -112,9 +112,7 @@ func newKafka(ctx context.Context, config KafkaConfig) (*Kafka, error) {
 
 // format prepares the brokers' data folders for one new cluster id.
 func (k *Kafka) format(ctx context.Context) error {
-	var id [16]byte
-	rand.Read(id[:])
-	cluster := base64.RawURLEncoding.EncodeToString(id[:])
+	cluster := newClusterID()
 	return k.each(func(b *Broker) error {
 		jvm := []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"} // for a short life
 		args := append([]string{"format", "--cluster-id", cluster, "--config", filepath.Join(b.dir, "server.properties")},
@@ -125,6 +123,15 @@ func (k *Kafka) format(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// newClusterID returns a random id as Kafka writes it. It never begins with a dash, which the format command would take
+// for an option of its own.
+func newClusterID() string {
+	var id [16]byte
+	rand.Read(id[:])
+	id[0] &= 0x7f
+	return base64.RawURLEncoding.EncodeToString(id[:])
 }
 
 // WaitReady waits until every broker answers by itself and reports all brokers as alive. A broker that has ended is an
