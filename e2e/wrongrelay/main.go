@@ -93,6 +93,9 @@ type relay struct {
 	last    int64
 }
 
+// slowSend is how long mark-first waits between its mark and its send.
+const slowSend = 150 * time.Millisecond
+
 // chunk reads, sends and marks once and returns how many rows it read.
 func (r *relay) chunk(ctx context.Context) (int, error) {
 	tx, err := r.db.Begin(ctx)
@@ -117,6 +120,11 @@ func (r *relay) chunk(ctx context.Context) (int, error) {
 	if r.mistake == "mark-first" {
 		if err := mark(); err != nil {
 			return 0, err
+		}
+		select { // a slow send: long enough for whoever looks at the table and at Kafka
+		case <-time.After(slowSend):
+		case <-ctx.Done():
+			return 0, ctx.Err()
 		}
 	}
 	records := make([]*kgo.Record, len(rows))
