@@ -179,7 +179,7 @@ func (c *claimLoop) outcome(events []*Event, errs []error) []Ref {
 			c.pacer.next = now.Add(c.cfg.Interval)
 			failure = errs[i]
 		case c.holds.covering(e) == nil:
-			h := &hold{topic: e.Topic, key: e.Key, wholeTopic: class == TopicUnusable, since: e.CreatedAt, err: errs[i], tries: 1}
+			h := newHold(e, class, errs[i])
 			h.until = now.Add(h.pause())
 			c.holds.add(h)
 			made = append(made, h)

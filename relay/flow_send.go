@@ -60,8 +60,8 @@ func (f *flow) published(errs []error, now time.Time) outcome {
 
 // hold makes the event's topic or key wait.
 func (f *flow) hold(e *Event, class Class, err error, now time.Time) *hold {
-	h := &hold{topic: e.Topic, key: e.Key, wholeTopic: class == TopicUnusable, floor: f.floor,
-		since: e.CreatedAt, err: err, tries: 1}
+	h := newHold(e, class, err)
+	h.floor = f.floor
 	if !h.wholeTopic && len(f.holds.keys) >= maxKeyHolds {
 		h.wholeTopic = true
 	}

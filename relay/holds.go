@@ -20,6 +20,11 @@ type hold struct {
 	until time.Time // when it is lifted to look again
 }
 
+// newHold makes the event's topic or key wait, for the first time; until is the caller's to set.
+func newHold(e *Event, class Class, err error) *hold {
+	return &hold{topic: e.Topic, key: e.Key, wholeTopic: class == TopicUnusable, since: e.CreatedAt, err: err, tries: 1}
+}
+
 // log tells that the hold was made.
 func (h *hold) log(log *slog.Logger, now time.Time) {
 	log = log.With("topic", h.topic, "tries", h.tries, "next_try", h.until.Sub(now).Round(time.Millisecond).String(), "reason", h.err)

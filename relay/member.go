@@ -37,7 +37,6 @@ type member struct {
 	view     View
 	viewedAt time.Time
 	taken    int // lanes taken from the dead
-	err      error
 }
 
 // tenure is what the loop may work on.
@@ -60,7 +59,7 @@ func (m *member) run(ctx context.Context) error {
 	pause := newBackoff(200*time.Millisecond, 5*time.Second)
 	for ctx.Err() == nil {
 		err := m.serve(ctx, pause.reset)
-		m.announce(tenure{}, err)
+		m.announce(tenure{})
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -204,7 +203,7 @@ func (m *member) saw(v View, begun time.Time) {
 	if begun.Sub(m.lastBeat) > m.cfg.Lease/2 {
 		m.notify() // the loop may send again
 	}
-	m.view, m.viewedAt, m.lastBeat, m.err = v, begun, begun, nil
+	m.view, m.viewedAt, m.lastBeat = v, begun, begun
 }
 
 // latest returns the view of the latest beat, and when that beat was begun.
@@ -229,13 +228,13 @@ func (m *member) announceShare(id int, v View, s share) {
 	if len(s.leave) > 0 {
 		t.drained, t.since = make(chan struct{}), time.Now()
 	}
-	m.announce(t, nil)
+	m.announce(t)
 }
 
-func (m *member) announce(t tenure, err error) {
+func (m *member) announce(t tenure) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state, m.err = t, err
+	m.state = t
 	m.notify()
 }
 
