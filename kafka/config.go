@@ -109,12 +109,10 @@ const (
 // may be on its way already, and the client gives that one new sequence numbers and sends it again, past the failed one.
 // A chunk is one request for each broker anyway, unless it is larger than a batch. What is not here is as important: no bound on retries or on the time of a record, since
 // neither ends a record whose outcome is unknown, and no way to cancel one.
-func (c Config) options() ([]kgo.Opt, error) {
+//
+// Connections go through a gate, so each client has one of its own.
+func (c Config) options(tlsConfig *tls.Config, g *gate) ([]kgo.Opt, error) {
 	mechanism, err := c.mechanism()
-	if err != nil {
-		return nil, err
-	}
-	tlsConfig, err := c.tls()
 	if err != nil {
 		return nil, err
 	}
@@ -128,9 +126,7 @@ func (c Config) options() ([]kgo.Opt, error) {
 		kgo.ProduceRequestTimeout(requestTimeout),
 		kgo.MetadataMinAge(metadataPause),
 		kgo.MaxProduceRequestsInflightPerBroker(1),
-	}
-	if tlsConfig != nil {
-		opts = append(opts, kgo.DialTLSConfig(tlsConfig))
+		kgo.Dialer(g.dialer(tlsConfig)),
 	}
 	if mechanism != nil {
 		opts = append(opts, kgo.SASL(mechanism))

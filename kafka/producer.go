@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync"
@@ -14,15 +15,17 @@ import (
 // Producer is a relay.Publisher over one client. Publish is for one goroutine at a time; the other methods may be called
 // from any.
 //
-// Order rests on the barrier: a call of Publish hands records over while nothing is open, flushes, and waits for every
-// answer. The client keeps the order of what is handed over within a partition, and when a batch of a partition fails it
-// fails what is buffered behind it.
+// Order rests on the barrier: a call of Publish hands records over while nothing is open and nothing can leave, flushes,
+// and waits for every answer. The client keeps the order of what is handed over within a partition, and when a batch of a
+// partition fails it fails what is buffered behind it.
 type Producer struct {
-	cfg  Config
-	opts []kgo.Opt
+	cfg   Config
+	tls   *tls.Config
+	hooks kgo.Hook // of tests
 
 	mu      sync.Mutex
 	current *kgo.Client
+	gate    *gate // of the current client
 	closed  bool
 	topics  map[string]*topic // written by Publish alone
 	renew   bool              // the client may be spent, or knows an old limit of a topic
@@ -38,17 +41,33 @@ func NewProducer(cfg Config) (*Producer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	opts, err := cfg.options()
+	tlsConfig, err := cfg.tls()
 	if err != nil {
 		return nil, err
 	}
-	p := &Producer{cfg: cfg, topics: make(map[string]*topic)}
-	p.opts = append(opts, kgo.ProducerBatchMaxBytesFn(p.batchBytes))
-	p.current, err = kgo.NewClient(p.opts...)
+	p := &Producer{cfg: cfg, tls: tlsConfig, topics: make(map[string]*topic)}
+	p.current, p.gate, err = p.newClient()
 	if err != nil {
-		return nil, fmt.Errorf("make Kafka client: %w", err)
+		return nil, err
 	}
 	return p, nil
+}
+
+func (p *Producer) newClient() (*kgo.Client, *gate, error) {
+	g := &gate{}
+	opts, err := p.cfg.options(p.tls, g)
+	if err != nil {
+		return nil, nil, err
+	}
+	opts = append(opts, kgo.ProducerBatchMaxBytesFn(p.batchBytes))
+	if p.hooks != nil {
+		opts = append(opts, kgo.WithHooks(p.hooks))
+	}
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make Kafka client: %w", err)
+	}
+	return client, g, nil
 }
 
 func (p *Producer) client() *kgo.Client {
@@ -114,6 +133,7 @@ func (p *Producer) Publish(ctx context.Context, events []*relay.Event) []error {
 
 var (
 	errBehind  = &relay.Failure{Class: relay.Outage, Err: errors.New("an earlier event of the key has failed")}
+	errEarly   = &relay.Failure{Class: relay.Outage, Err: errors.New("another event failed before the chunk was sent, so none of it was")}
 	errPending = &relay.Failure{Class: relay.Outage, Err: errors.New("no answer yet when the relay stopped waiting")}
 )
 
@@ -133,13 +153,13 @@ func (p *Producer) prepare(ctx context.Context, events []*relay.Event) error {
 
 // replaceClient makes a new client. Nothing is open in the old one.
 func (p *Producer) replaceClient() error {
-	client, err := kgo.NewClient(p.opts...)
+	client, gate, err := p.newClient()
 	if err != nil {
-		return fmt.Errorf("make Kafka client: %w", err)
+		return err
 	}
 	p.mu.Lock()
 	old := p.current
-	p.current = client
+	p.current, p.gate = client, gate
 	if p.closed {
 		old = client
 	}
@@ -173,10 +193,15 @@ func (p *Producer) record(e *relay.Event) (*kgo.Record, error) {
 }
 
 // send hands over the records that are not nil and waits for their outcomes.
+//
+// One that fails before all are handed over (its topic is found gone, say) is not followed by those of its partition
+// that are handed over later. Then the chunk, of which nothing has left yet, is taken back with its client.
 func (p *Producer) send(ctx context.Context, records []*kgo.Record, errs []error) {
-	client := p.client()
+	client, gate := p.client(), p.gate
 	var mu sync.Mutex
 	outcomes := make([]error, len(records))
+	failed := false
+	gate.close()
 	for i, r := range records {
 		if r == nil {
 			continue
@@ -185,20 +210,43 @@ func (p *Producer) send(ctx context.Context, records []*kgo.Record, errs []error
 		// Never the caller's context: a record whose context ends in flight has an unknown outcome.
 		client.Produce(context.Background(), r, func(_ *kgo.Record, err error) {
 			mu.Lock()
+			defer mu.Unlock()
 			outcomes[i] = err
-			mu.Unlock()
+			failed = failed || err != nil
 		})
 	}
-	if client.Flush(ctx) != nil { // only with the context; what is open stays so in this client
-		p.renew = true
+	awaitPromises(client)
+	mu.Lock()
+	early := failed
+	mu.Unlock()
+	if early {
+		gate.giveUp()
+		p.renew = p.replaceClient() != nil
+	} else {
+		gate.open()
+		if client.Flush(ctx) != nil { // only with the context; what is open stays so in this client
+			p.renew = true
+		}
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	for i, r := range records {
-		if r != nil {
+		switch {
+		case r == nil:
+		case early && outcomes[i] == errPending:
+			errs[i] = errEarly
+		default:
 			errs[i] = outcomes[i]
 		}
 	}
+}
+
+// awaitPromises returns when the promises of all records that have failed by now were called. The client calls promises one
+// after the other, so it is enough to wait for that of a record which fails at once, having no topic.
+func awaitPromises(client *kgo.Client) {
+	called := make(chan struct{})
+	client.Produce(context.Background(), &kgo.Record{}, func(*kgo.Record, error) { close(called) })
+	<-called
 }
 
 // isolate finds the records that are at fault in batches that failed: it sends each again, alone and in order. What fails
@@ -218,6 +266,9 @@ func (p *Producer) isolate(ctx context.Context, events []*relay.Event, records [
 			p.forget(events[i].Topic)
 			p.renew = true
 			again, err := newRecord(events[i])
+			if err == nil && p.gate.spent {
+				err = p.replaceClient()
+			}
 			if err == nil {
 				one := []error{nil}
 				p.send(ctx, []*kgo.Record{again}, one)
