@@ -127,6 +127,7 @@ func (c Config) options(tlsConfig *tls.Config, g *gate) ([]kgo.Opt, error) {
 		kgo.MetadataMinAge(metadataPause),
 		kgo.MaxProduceRequestsInflightPerBroker(1),
 		kgo.Dialer(g.dialer(tlsConfig)),
+		kgo.WithHooks(g),
 	}
 	if mechanism != nil {
 		opts = append(opts, kgo.SASL(mechanism))

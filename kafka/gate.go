@@ -3,35 +3,57 @@ package kafka
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"net"
 	"sync"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// gate keeps a client from writing to the brokers while records are handed over to it.
+// gate keeps a client from sending records before all of a chunk stand in its queues, one a partition. When a batch
+// fails, the client fails all that stands behind it in the queue, but what comes into the queue afterwards it sends, past
+// the failed batch. It does begin to send early, in two ways (kgo 1.22.3): records of a topic that it does not know yet
+// are kept aside and moved to their queues one by one, at a time of its own; and when a pause after a failed request
+// ends, between two flushes too, it sends what is there (sink.drain, after maybeBackoff).
 //
-// The client sends on its own account when a pause after a failed request ends, even between two flushes (kgo 1.22.3:
-// sink.drain waits in maybeBackoff and asks nobody afterwards). The first records of a chunk would leave while the
-// rest is still being handed over, and if these fail before it is, the later records of their keys are not failed with
-// them: they would be sent, and the failed ones after them.
+// Everything but produce requests passes: the client must be able to learn topics meanwhile.
 type gate struct {
 	mu      sync.Mutex
-	shut    chan struct{} // closed when writing may go on; nil while it may
-	waiting int           // writes
-	spent   bool          // nothing may be written any more
+	shut    chan struct{} // closed when sending may go on; nil while it may
+	waiting int           // requests
+	spent   bool          // nothing may be sent any more
+
+	expected int           // records that are still to come into their queues
+	whole    chan struct{} // closed when there are none left
 }
 
 var errGateSpent = errors.New("this client has been given up")
 
-// close lets no write begin. One that has begun goes on: it holds none of what is handed over from now on.
-func (g *gate) close() {
+// close lets no produce request begin. One that has begun goes on: it holds none of what is handed over from now on. The
+// channel that it returns is closed when so many records have come into their queues.
+func (g *gate) close(records int) (whole <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.shut = make(chan struct{})
+	g.shut, g.expected, g.whole = make(chan struct{}), records, make(chan struct{})
+	if records == 0 {
+		close(g.whole)
+	}
+	return g.whole
 }
 
-// open lets writes go on.
+// OnProduceRecordPartitioned hears from the client of each record that has come into its queue.
+func (g *gate) OnProduceRecordPartitioned(*kgo.Record, int32) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.expected--; g.expected == 0 {
+		close(g.whole)
+	}
+}
+
+// open lets sending go on.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -39,7 +61,7 @@ func (g *gate) open() {
 	g.shut = nil
 }
 
-// giveUp fails every write that waits, and all to come.
+// giveUp fails every produce request that waits, and all to come.
 func (g *gate) giveUp() {
 	g.mu.Lock()
 	g.spent = true
@@ -47,7 +69,7 @@ func (g *gate) giveUp() {
 	g.open()
 }
 
-// pass waits until writing may go on.
+// pass waits until sending may go on.
 func (g *gate) pass() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,7 +87,7 @@ func (g *gate) pass() error {
 	return nil
 }
 
-// waits tells how many writes wait.
+// waits tells how many produce requests wait.
 func (g *gate) waits() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -76,40 +98,36 @@ const dialTimeout = 10 * time.Second // the client's own default
 
 // dialer connects through the gate, with TLS where it is configured.
 func (g *gate) dialer(config *tls.Config) func(context.Context, string, string) (net.Conn, error) {
-	dialer := &net.Dialer{Timeout: dialTimeout}
+	plain := &net.Dialer{Timeout: dialTimeout}
+	dial := plain.DialContext
+	if config != nil {
+		dial = (&tls.Dialer{NetDialer: plain, Config: config}).DialContext
+	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		plain, err := dialer.DialContext(ctx, network, addr)
+		conn, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		conn := gated{plain, g}
-		if config == nil {
-			return conn, nil
-		}
-		config := config.Clone()
-		if config.ServerName == "" {
-			config.ServerName, _, _ = net.SplitHostPort(addr)
-		}
-		secure := tls.Client(conn, config)
-		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-		defer cancel()
-		if err := secure.HandshakeContext(ctx); err != nil {
-			_ = plain.Close()
-			return nil, err
-		}
-		return secure, nil
+		return gated{conn, g}, nil
 	}
 }
 
-// gated is a connection whose writes pass the gate.
+// gated is a connection whose produce requests pass the gate. The client writes each request by one call.
 type gated struct {
 	net.Conn
 	gate *gate
 }
 
 func (c gated) Write(b []byte) (int, error) {
-	if err := c.gate.pass(); err != nil {
-		return 0, err
+	if isProduce(b) {
+		if err := c.gate.pass(); err != nil {
+			return 0, err
+		}
 	}
 	return c.Conn.Write(b)
+}
+
+// isProduce reads the head of a request: four bytes of length, two of the kind.
+func isProduce(request []byte) bool {
+	return len(request) >= 6 && int16(binary.BigEndian.Uint16(request[4:])) == int16(kmsg.Produce)
 }

@@ -15,9 +15,9 @@ import (
 // Producer is a relay.Publisher over one client. Publish is for one goroutine at a time; the other methods may be called
 // from any.
 //
-// Order rests on the barrier: a call of Publish hands records over while nothing is open and nothing can leave, flushes,
-// and waits for every answer. The client keeps the order of what is handed over within a partition, and when a batch of a
-// partition fails it fails what is buffered behind it.
+// Order rests on the barrier: a call of Publish hands records over while nothing is open and nothing can leave (see
+// gate), flushes, and waits for every answer. The client keeps the order of what is handed over within a partition, and
+// when a batch of a partition fails it fails what is buffered behind it.
 type Producer struct {
 	cfg   Config
 	tls   *tls.Config
@@ -194,31 +194,45 @@ func (p *Producer) record(e *relay.Event) (*kgo.Record, error) {
 
 // send hands over the records that are not nil and waits for their outcomes.
 //
-// One that fails before all are handed over (its topic is found gone, say) is not followed by those of its partition
-// that are handed over later. Then the chunk, of which nothing has left yet, is taken back with its client.
+// While not all of them stand in the client's queues none is sent, and if one fails meanwhile (its topic is found gone,
+// say), the chunk is taken back with its client: the records of its key that come into the queue later would pass it.
 func (p *Producer) send(ctx context.Context, records []*kgo.Record, errs []error) {
 	client, gate := p.client(), p.gate
-	var mu sync.Mutex
-	outcomes := make([]error, len(records))
-	failed := false
-	gate.close()
+	var (
+		mu       sync.Mutex
+		outcomes = make([]error, len(records))
+		failed   = make(chan struct{}) // closed when one has
+		fail     = sync.OnceFunc(func() { close(failed) })
+		n        int
+	)
+	for i, r := range records {
+		if r != nil {
+			outcomes[i] = errPending
+			n++
+		}
+	}
+	whole := gate.close(n)
 	for i, r := range records {
 		if r == nil {
 			continue
 		}
-		outcomes[i] = errPending
 		// Never the caller's context: a record whose context ends in flight has an unknown outcome.
 		client.Produce(context.Background(), r, func(_ *kgo.Record, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			outcomes[i] = err
-			failed = failed || err != nil
+			if err != nil {
+				fail()
+			}
 		})
 	}
-	awaitPromises(client)
-	mu.Lock()
-	early := failed
-	mu.Unlock()
+	select {
+	case <-whole:
+		awaitPromises(client)
+	case <-failed:
+	case <-ctx.Done():
+	}
+	early := isClosed(failed) || !isClosed(whole)
 	if early {
 		gate.giveUp()
 		p.renew = p.replaceClient() != nil
@@ -238,6 +252,15 @@ func (p *Producer) send(ctx context.Context, records []*kgo.Record, errs []error
 		default:
 			errs[i] = outcomes[i]
 		}
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 

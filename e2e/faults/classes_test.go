@@ -130,6 +130,44 @@ func (c classCase) check(ctx context.Context) error {
 	return nil
 }
 
+// A client that does not know a topic yet looks it up while it has the records already. None of a key may come to Kafka
+// after the first of them has failed, however long that takes.
+func TestFirstFailureOfANewClientHoldsTheKey(t *testing.T) {
+	t.Parallel()
+	cluster, err := newCluster(struckTopic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	producer, err := kafka.NewProducer(kafka.Config{Brokers: cluster.ListenAddrs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Close()
+	var events []*relay.Event
+	for id := range int64(50_000) { // they come into the client's queue while the first of them are sent
+		events = append(events, newEvent(id+1, struckTopic, "a"))
+	}
+	cluster.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		time.Sleep(100 * time.Millisecond) // until the client has all of them
+		return nil, nil, false
+	})
+	cluster.Fault(answers(kmsg.Produce, kerr.UnknownServerError, 1))
+	for i, err := range producer.Publish(t.Context(), events) {
+		if err == nil {
+			t.Fatalf("event %d is acknowledged, the first of its key has failed", events[i].ID)
+		}
+	}
+	records, err := cluster.records(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(records) > 0 {
+		t.Errorf("%d events came to Kafka, the first of their key has failed", len(records))
+	}
+}
+
 // pause waits before another try, since the client believes for a moment what it has learnt of a topic. It tells whether
 // there is time left.
 func pause(ctx context.Context) bool {

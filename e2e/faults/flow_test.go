@@ -141,17 +141,19 @@ func classOf(err error) relay.Class {
 // judge holds the outcomes of a call against what relay.Publisher promises, and against the faults that struck
 // meanwhile.
 func (f *flow) judge(chunk []*relay.Event, errs []error, struck map[string][]*fault) {
-	failed := map[scope]bool{}
+	failed := map[scope]int{} // which event of the chunk was the first to fail
 	audit := check.Audit{Ends: f.cluster.ends()}
 	for i, e := range chunk {
 		k := scopeOf(e, relay.Refused)
+		first, behind := failed[k]
 		switch {
-		case errs[i] == nil && failed[k]:
-			f.problem("event %d was acknowledged after a failure of its key in the same call", e.ID)
+		case errs[i] == nil && behind:
+			f.problem("event %d was acknowledged after event %d of its key had failed in the same call: %v", e.ID,
+				chunk[first].ID, errs[first])
 		case errs[i] == nil:
 			audit.Marked = append(audit.Marked, e.EventID.String())
-		case !failed[k]:
-			failed[k] = true
+		case !behind:
+			failed[k] = i
 			f.judgeClass(e, errs[i], append(struck[e.Topic], struck[""]...))
 		}
 	}
