@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,6 +21,11 @@ type claim struct {
 
 // Claim begins a transaction and locks the next rows that nobody has locked.
 func (s *session) Claim(ctx context.Context, r relay.Read) (relay.Claim, error) {
+	if len(s.outbox.Groups) > 0 {
+		return nil, &relay.Permanent{Err: Problem{ErrGroup, fmt.Sprintf("outbox %s has groups of topics (%s), which "+
+			"claim skip-locked would ship a second time", s.outbox.Names.Table, strings.Join(s.outbox.Groups, ", ")),
+			"run with POSTHASTE_RELAY_CLAIM=lanes, or remove them: " + s.outbox.Names.command("groups remove GROUP")}}
+	}
 	var result relay.Result
 	batch := &pgx.Batch{}
 	c := &claim{session: s}

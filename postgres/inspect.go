@@ -31,8 +31,9 @@ type Outbox struct {
 	LockClass  int32 // first half of its members' advisory lock keys
 	Created    bool  // migrate made the table, it was not adopted
 	Lanes      int
-	NextLanes  int   // the number that members change to, 0: no change under way
-	Generation int64 // goes up with every change of Lanes
+	NextLanes  int      // the number that members change to, 0: no change under way
+	Generation int64    // goes up with every change of Lanes
+	Groups     []string // the groups that topics of the outbox are in
 
 	Partitioned bool
 	HasHeaders  bool // the optional column headers jsonb is there

@@ -84,6 +84,7 @@ type registration struct {
 	created          bool
 	lanes, nextLanes int
 	generation       int64
+	groups           []string // names of the groups of the outbox's topics
 }
 
 // sideMark is the comment on schemas that migrate made, and may drop when they are empty.
@@ -272,7 +273,9 @@ func (c *catalog) sideReadable(name string) bool {
 const (
 	versionSQL  = `select coalesce(max(version), 0) from {{schema}}.schema_version`
 	registerSQL = `
-select id, lock_class, created, lanes, coalesce(next_lanes, 0), generation from {{schema}}.outbox where name = $1`
+select id, lock_class, created, lanes, coalesce(next_lanes, 0), generation,
+       array(select g.topic_group from {{schema}}.outbox g where g.name = o.name and g.topic_group <> '' order by 1)
+from {{schema}}.outbox o where name = $1 and topic_group = $2`
 )
 
 func (c *catalog) readRegistration(ctx context.Context, db reader) error {
@@ -287,8 +290,8 @@ func (c *catalog) readRegistration(ctx context.Context, db reader) error {
 		return nil
 	}
 	var r registration
-	err := db.QueryRow(ctx, c.names.sql(registerSQL), c.names.Table.String()).
-		Scan(&r.id, &r.lockClass, &r.created, &r.lanes, &r.nextLanes, &r.generation)
+	err := db.QueryRow(ctx, c.names.sql(registerSQL), c.names.Table.String(), c.names.Group).
+		Scan(&r.id, &r.lockClass, &r.created, &r.lanes, &r.nextLanes, &r.generation, &r.groups)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}

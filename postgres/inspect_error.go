@@ -15,6 +15,7 @@ var (
 	ErrSchemaNewer   = errors.New("side tables newer than this program")
 	ErrSchemaOlder   = errors.New("side tables older than this program")
 	ErrNotRegistered = errors.New("outbox not registered")
+	ErrGroup         = errors.New("group of topics missing or at odds with another")
 	ErrRowSecurity   = errors.New("row-level security hides rows")
 	ErrReadOnly      = errors.New("database read-only")
 	ErrRights        = errors.New("rights missing")

@@ -44,7 +44,7 @@ func (c *catalog) outbox() *Outbox {
 	o.Server.Version, o.Server.Database, o.Server.Role = c.serverVersion, c.database, c.role
 	if r := c.register; r != nil {
 		o.ID, o.LockClass, o.Created = r.id, r.lockClass, r.created
-		o.Lanes, o.NextLanes, o.Generation = r.lanes, r.nextLanes, r.generation
+		o.Lanes, o.NextLanes, o.Generation, o.Groups = r.lanes, r.nextLanes, r.generation, r.groups
 	}
 	o.Partitioned = c.table != nil && c.table.kind == "p"
 	if col, ok := c.column("headers"); ok {
@@ -221,6 +221,9 @@ func (c *catalog) judgeSide() []Problem {
 	if len(c.side) < len(sideTables()) {
 		problems = append(problems, Problem{ErrNoSideSchema, fmt.Sprintf("schema %s holds only %d of the %d side tables",
 			schema, len(c.side), len(sideTables())), up})
+	}
+	if c.register == nil && c.sideReadable("outbox") && c.version > 0 && c.names.Group != "" {
+		return append(problems, c.names.noGroup())
 	}
 	if c.register == nil && c.sideReadable("outbox") && c.version > 0 {
 		problems = append(problems, Problem{ErrNotRegistered,

@@ -52,7 +52,7 @@ func CheckLanes(lanes int) error {
 }
 
 const wantLanesSQL = `
-update {{schema}}.outbox set next_lanes = nullif($2, lanes) where name = $1 returning lanes`
+update {{schema}}.outbox set next_lanes = nullif($2, lanes) where name = $1 and topic_group = $3 returning lanes`
 
 // SetLanes asks for another number of lanes. Running relays finish what is in flight, free their lanes and take the new
 // ones within a few beats; without relays the next one that starts makes the change. It returns the number that
@@ -65,7 +65,7 @@ func SetLanes(ctx context.Context, conn *pgx.Conn, names Names, lanes int) (int,
 		return 0, err
 	}
 	var before int
-	if err := conn.QueryRow(ctx, names.sql(wantLanesSQL), names.Table.String(), lanes).Scan(&before); err != nil {
+	if err := conn.QueryRow(ctx, names.sql(wantLanesSQL), names.Table.String(), lanes, names.Group).Scan(&before); err != nil {
 		return 0, fmt.Errorf("set lanes to %d: %w", lanes, err)
 	}
 	return before, nil

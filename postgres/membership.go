@@ -98,7 +98,9 @@ from {{schema}}.member where outbox = $1 order by id`
 	lanesSQL = `
 select o.generation, coalesce(o.next_lanes, 0),
        array(select coalesce(l.owner, 0) from {{schema}}.lane l where l.outbox = o.id order by l.lane),
-       array(select l.epoch from {{schema}}.lane l where l.outbox = o.id order by l.lane)
+       array(select l.epoch from {{schema}}.lane l where l.outbox = o.id order by l.lane),
+       coalesce(o.topics, '{}'),
+       array(select t from {{schema}}.outbox g, unnest(g.topics) t where g.name = o.name and o.topics is null)
 from {{schema}}.outbox o where o.id = $1`
 )
 
@@ -108,6 +110,7 @@ func (m *membership) Beat(ctx context.Context) (relay.View, error) {
 	evicted := false
 	var owners []int
 	var epochs []int64
+	var ours, others []relay.Pattern
 	batch := &pgx.Batch{}
 	batch.Queue(m.sql.beat, m.id).QueryRow(func(row pgx.Row) error {
 		err := row.Scan(&v.Now)
@@ -122,7 +125,7 @@ func (m *membership) Beat(ctx context.Context) (relay.View, error) {
 		return err
 	})
 	batch.Queue(m.sql.lanes, m.outbox.ID).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&v.Generation, &v.NextLanes, &owners, &epochs)
+		return row.Scan(&v.Generation, &v.NextLanes, &owners, &epochs, &ours, &others)
 	})
 	if m.outbox.SequenceTrusted {
 		batch.Queue(lastValueSQL + m.outbox.Sequence).QueryRow(func(row pgx.Row) error { return row.Scan(&v.Last) })
@@ -136,6 +139,7 @@ func (m *membership) Beat(ctx context.Context) (relay.View, error) {
 	for i, owner := range owners {
 		v.Lanes = append(v.Lanes, relay.Lane{Owner: owner, Epoch: epochs[i]})
 	}
+	v.Wanted = groupChoice(ours, others)
 	return v, nil
 }
 

@@ -38,7 +38,7 @@ const (
 select set_config('statement_timeout', '0', true), set_config('lock_timeout', '2s', true),
        set_config('row_security', 'off', true)`
 	lockTableSQL   = `lock table {{table}} in access exclusive mode`
-	lockOutboxSQL  = `select from {{schema}}.outbox where id = $1 for update`
+	lockOutboxSQL  = `select from {{schema}}.outbox where name = $1 order by id for update`
 	countOthersSQL = `select count(*) from {{schema}}.outbox where name <> $1`
 	emptySchemaSQL = `
 select not exists (select from pg_depend d where d.refclassid = 'pg_namespace'::regclass and d.refobjid = n.oid)
@@ -148,7 +148,7 @@ func (m *Migration) dropSchemas(ctx context.Context, tx pgx.Tx, c *catalog, opts
 // taken for alive while its last beat is younger than any sensible lease.
 const membersSQL = `
 select m.name from {{schema}}.member m join {{schema}}.outbox o on o.id = m.outbox
-where o.id = $1 and case when m.session
+where o.name = $1 and case when m.session
     then exists (select from pg_locks l where l.locktype = 'advisory' and l.granted and l.objsubid = 2
                  and l.database = (select oid from pg_database where datname = current_database())
                  and l.classid = o.lock_class::oid and l.objid = m.id::oid)
@@ -166,7 +166,7 @@ func (c *catalog) refuseInUse(ctx context.Context, tx pgx.Tx, dryRun bool) error
 	if err := c.lookInUse(ctx, tx); err != nil || dryRun {
 		return err
 	}
-	if _, err := tx.Exec(ctx, c.names.sql(lockOutboxSQL), c.register.id); err != nil {
+	if _, err := tx.Exec(ctx, c.names.sql(lockOutboxSQL), c.names.Table.String()); err != nil {
 		return translate(err)
 	}
 	if c.table != nil && c.register.created {
@@ -177,8 +177,9 @@ func (c *catalog) refuseInUse(ctx context.Context, tx pgx.Tx, dryRun bool) error
 	return c.lookInUse(ctx, tx)
 }
 
-func (c *catalog) lookInUse(ctx context.Context, tx pgx.Tx) error {
-	rows, err := tx.Query(ctx, c.names.sql(membersSQL), c.register.id)
+// refuseMembers refuses while relays run on the outbox, of whichever group.
+func refuseMembers(ctx context.Context, tx pgx.Tx, names Names) error {
+	rows, err := tx.Query(ctx, names.sql(membersSQL), names.Table.String())
 	if err != nil {
 		return err
 	}
@@ -188,7 +189,14 @@ func (c *catalog) lookInUse(ctx context.Context, tx pgx.Tx) error {
 	}
 	if len(members) > 0 {
 		return Problem{ErrMembers,
-			fmt.Sprintf("relays are running on %s: %s", c.names.Table, strings.Join(members, ", ")), "stop them first"}
+			fmt.Sprintf("relays are running on %s: %s", names.Table, strings.Join(members, ", ")), "stop them first"}
+	}
+	return nil
+}
+
+func (c *catalog) lookInUse(ctx context.Context, tx pgx.Tx) error {
+	if err := refuseMembers(ctx, tx, c.names); err != nil {
+		return err
 	}
 	if _, ok := c.column("published_at"); !ok {
 		return nil

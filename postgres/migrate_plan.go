@@ -134,7 +134,7 @@ func (c *catalog) registerStep(opts MigrateOptions) (Step, bool) {
 			return Step{}, false
 		}
 		return Step{"note that migrate made the table",
-			c.names.sql("update {{schema}}.outbox set created = true where name = ") + name + ";"}, true
+			c.names.sql("update {{schema}}.outbox set created = true where topic_group = '' and name = ") + name + ";"}, true
 	}
 	lanes := opts.Lanes
 	if lanes == 0 {
@@ -148,7 +148,8 @@ func (c *catalog) registerStep(opts MigrateOptions) (Step, bool) {
 insert into {{schema}}.outbox (name, lock_class, created, lanes)
 values (%[1]s, %[2]s, %[3]s, %[4]d);
 insert into {{schema}}.lane (outbox, lane)
-select o.id, l.lane from {{schema}}.outbox o, generate_series(0, o.lanes - 1) l (lane) where o.name = %[1]s;`,
+select o.id, l.lane from {{schema}}.outbox o, generate_series(0, o.lanes - 1) l (lane)
+where o.name = %[1]s and o.topic_group = '';`,
 		name, class, strconv.FormatBool(c.table == nil), lanes)[1:])}, true
 }
 

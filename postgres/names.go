@@ -20,6 +20,7 @@ const (
 type Names struct {
 	Table  pgname.Table // the outbox table
 	Schema string       // the schema of the side tables
+	Group  string       // the group of topics that a relay serves, "" for all topics that no group has
 }
 
 // ParseNames reads the two names as they would stand in SQL. All errors come back at once.
@@ -48,6 +49,9 @@ func (n Names) command(words string) string {
 	}
 	if n.Schema != DefaultSchema {
 		line += " --schema " + shellQuote(pgname.Quote(n.Schema))
+	}
+	if n.Group != "" {
+		line += " --group " + shellQuote(n.Group)
 	}
 	return line
 }

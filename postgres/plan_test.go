@@ -87,7 +87,8 @@ select gen_random_uuid(), 'Order', 'k' || n % 1000, 'order.confirmed.v1', '{}', 
 				"read lanes": {Lanes: lanes},
 				"read with everything left out": {Lanes: lanes, Without: without, Topics: []string{"x"},
 					Keys: []relay.TopicKey{{Topic: "t", Key: "x"}}},
-				"claim": {},
+				"read some topics": {Lanes: lanes, Wanted: []relay.Choice{{{Match: "x*"}, {Match: "*", Want: true}}}},
+				"claim":            {},
 			} {
 				q.Above, q.UpTo, q.Limit = 10, math.MaxInt64, 2000
 				sql, args := reader.statement(&q, what == "claim")
@@ -106,6 +107,8 @@ select gen_random_uuid(), 'Order', 'k' || n % 1000, 'order.confirmed.v1', '{}', 
 // literalOf writes an argument as SQL.
 func literalOf(a any) string {
 	switch a := a.(type) {
+	case string:
+		return "'" + a + "'"
 	case []byte:
 		return fmt.Sprintf(`'\x%x'`, a)
 	case []int64:

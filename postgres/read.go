@@ -66,11 +66,23 @@ func (r *eventReader) statement(q *relay.Read, claim bool) (string, []any) {
 		held := "unnest(" + arg(topics) + "::text[], " + arg(keys) + "::text[])"
 		sql += " and (topic, partition_key) not in (select * from " + held + ")"
 	}
+	for _, choice := range q.Wanted {
+		sql += " and case"
+		for _, c := range choice {
+			sql += " when topic like " + arg(like(c.Match)) + " then " + arg(c.Want) + "::boolean"
+		}
+		sql += " else false end"
+	}
 	sql += " order by id limit " + arg(q.Limit)
 	if claim {
 		sql += " for update skip locked"
 	}
 	return sql, args
+}
+
+// like is a topic pattern in SQL's words.
+func like(p relay.Pattern) string {
+	return strings.NewReplacer(`\`, `\\`, "_", `\_`, "%", `\%`, "*", "%").Replace(string(p))
 }
 
 // queue puts the read into a pipeline; its rows will be in the result.

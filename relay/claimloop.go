@@ -16,14 +16,15 @@ type claimLoop struct {
 	cfg       Config
 	log       *slog.Logger
 	ledger    *ledger
-	pacer     *pacer
+	pacers    *pacers
 	holds     holds
+	lifted    holds // lifted to look again, not yet proven
 	late      []Ref // acknowledged after their claim had ended, not yet marked
 }
 
 func newClaimLoop(r *Relay) *claimLoop {
 	return &claimLoop{store: r.store, publisher: r.publisher, cfg: r.cfg, log: r.cfg.Logger, ledger: r.ledger,
-		pacer: newPacer(r.cfg), holds: newHolds()}
+		pacers: newPacers(r.cfg), holds: newHolds(), lifted: newHolds()}
 }
 
 // run works until take ends and the claim in hand is settled. When work ends it drops everything.
@@ -106,7 +107,7 @@ func (c *claimLoop) serve(take, ops context.Context, answered func()) error {
 		if err := c.round(ops, session); err != nil {
 			return err
 		}
-		t := time.NewTimer(time.Until(c.pacer.next))
+		t := time.NewTimer(time.Until(c.pacers.next()))
 		select {
 		case <-t.C:
 		case <-take.Done():
@@ -121,10 +122,13 @@ func (c *claimLoop) round(ctx context.Context, session Session) error {
 	if err := c.mark(ctx, session); err != nil {
 		return err
 	}
-	for _, h := range c.holds.due(time.Now()) {
-		c.holds.remove(h)
+	now := time.Now()
+	c.holds.lift(now, c.lifted)
+	due := c.pacers.due(now, false)
+	read := Read{Above: math.MinInt64, UpTo: math.MaxInt64, Limit: c.pacers.limit(due), Bytes: c.cfg.Memory}
+	if choice := c.pacers.classes.choice(due); choice != nil {
+		read.Wanted = []Choice{choice}
 	}
-	read := Read{Above: math.MinInt64, UpTo: math.MaxInt64, Limit: c.pacer.limit, Bytes: c.cfg.Memory}
 	c.holds.exclude(&read)
 	var claim Claim
 	err := bounded(ctx, func(ctx context.Context) (err error) {
@@ -138,7 +142,7 @@ func (c *claimLoop) round(ctx context.Context, session Session) error {
 	c.ledger.read()
 	events := claim.Events()
 	c.report(claim)
-	c.pacer.read(len(events), len(events) == read.Limit, time.Now())
+	c.pacers.read(due, events, len(events) == read.Limit, time.Now())
 	if len(events) == 0 {
 		return bounded(ctx, claim.Release)
 	}
@@ -175,12 +179,13 @@ func (c *claimLoop) outcome(events []*Event, errs []error) []Ref {
 		switch class := classOf(errs[i]); {
 		case errs[i] == nil:
 			acked = append(acked, Ref{e.ID, e.EventID})
+			c.lifted.prove(e)
 		case class == Outage:
-			c.pacer.next = now.Add(c.cfg.Interval)
+			c.pacers.postpone(now.Add(c.cfg.Interval))
 			failure = errs[i]
 		case c.holds.covering(e) == nil:
 			h := newHold(e, class, errs[i])
-			h.until = now.Add(h.pause())
+			h.begin(c.lifted, now)
 			c.holds.add(h)
 			made = append(made, h)
 		}

@@ -58,6 +58,9 @@ type Config struct {
 	// bound is still taken, alone.
 	Memory int
 
+	// Topics are settings for some of the topics; see TopicRule. Up to 31 rules.
+	Topics []TopicRule
+
 	// Lease is how long a member may be silent before others take its lanes. Default 5 s: over the pauses of a busy
 	// machine, under the patience of a person. A relay that had no successful beat for half of it stops sending.
 	Lease time.Duration
@@ -126,5 +129,33 @@ func (c Config) Validate() error {
 		c.ClaimTimeout, "1s to 10m")
 	refuse(c.DrainTimeout < time.Second || c.DrainTimeout > 10*time.Minute, "POSTHASTE_RELAY_DRAIN_TIMEOUT",
 		c.DrainTimeout, "1s to 10m")
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.validateTopics()...)...)
+}
+
+// validateTopics names every rule that can't be kept, by its pattern.
+func (c Config) validateTopics() (errs []error) {
+	refuse := func(r TopicRule, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("POSTHASTE_TOPICS: rule %q: %s", r.Match, fmt.Sprintf(format, args...)))
+	}
+	if len(c.Topics) > maxRules {
+		errs = append(errs, fmt.Errorf("POSTHASTE_TOPICS: %d rules, want at most %d", len(c.Topics), maxRules))
+	}
+	for i, r := range c.Topics {
+		if err := r.Match.Check(); err != nil {
+			refuse(r, "%v", err)
+		}
+		for _, before := range c.Topics[:i] {
+			if before.Match.Covers(r.Match) {
+				refuse(r, "it never counts, since the rule %q before it picks all of its topics", before.Match)
+				break
+			}
+		}
+		if r.Interval != 0 && (r.Interval < time.Millisecond || r.Interval > time.Hour) {
+			refuse(r, "interval %v: want 1ms to 1h", r.Interval)
+		}
+		if r.Batch != 0 && (r.Batch < 1 || r.Batch > c.BatchMax) {
+			refuse(r, "batch %d: want 1 to POSTHASTE_RELAY_BATCH_MAX (%d)", r.Batch, c.BatchMax)
+		}
+	}
+	return errs
 }

@@ -18,18 +18,20 @@ func TestDefaultsLoseNoField(t *testing.T) {
 			f.SetString("x")
 		case reflect.Int, reflect.Int64:
 			f.SetInt(77)
+		case reflect.Slice:
+			f.Set(reflect.MakeSlice(f.Type(), 1, 1))
 		case reflect.Pointer:
 			f.Set(reflect.New(f.Type().Elem()))
 		default:
 			t.Fatalf("field %s: teach this test its kind %v", v.Type().Field(i).Name, f.Kind())
 		}
 	}
-	if got := full.WithDefaults(); got != full {
+	if got := full.WithDefaults(); !reflect.DeepEqual(got, full) {
 		t.Errorf("WithDefaults changed what was set: %+v", got)
 	}
 	d := reflect.ValueOf(Config{}.WithDefaults())
 	for i := range d.NumField() {
-		if d.Field(i).IsZero() {
+		if d.Field(i).IsZero() && d.Type().Field(i).Name != "Topics" {
 			t.Errorf("field %s has no default", d.Type().Field(i).Name)
 		}
 	}
@@ -53,6 +55,52 @@ func TestValidateNamesEveryWrongValue(t *testing.T) {
 	}
 	if err := (Config{Claim: ClaimSkipLocked, Order: OrderStrict}).WithDefaults().Validate(); err == nil {
 		t.Error("strict order with skip-locked is not refused")
+	}
+}
+
+func TestValidateNamesEveryWrongRule(t *testing.T) {
+	err := Config{Topics: []TopicRule{{Match: "a.*"}, {Match: "a.b*"}, {Match: "a b"}, {Match: "c", Interval: 2 * time.Hour},
+		{Match: "d", Batch: 3000}, {Match: "*", Batch: 10, Interval: time.Second}}}.WithDefaults().Validate()
+	for _, want := range []string{`rule "a.b*": it never counts`, `rule "a b"`, `rule "c": interval 2h`, `rule "d": batch 3000`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not say %s: %v", want, err)
+		}
+	}
+	if n := strings.Count(err.Error(), "rule"); n != 5 {
+		t.Errorf("more is wrong than what is: %v", err)
+	}
+	if (Config{Topics: make([]TopicRule, maxRules+1)}).WithDefaults().Validate() == nil {
+		t.Error("more rules than there is room for are accepted")
+	}
+}
+
+func TestPacersKeepTheClassesApart(t *testing.T) {
+	p := newPacers(Config{Topics: []TopicRule{{Match: "slow", Interval: 5 * time.Second}, {Match: "quick", Interval: 100 * time.Millisecond,
+		Batch: 7}}}.WithDefaults())
+	const slow, quick, rest = 1, 2, 4
+	now := time.Unix(1000, 0)
+	if due := p.due(now, false); due != slow|quick|rest || p.limit(due) != 50 {
+		t.Fatalf("at the start %b is due, with limit %d", due, p.limit(due))
+	}
+	p.read(slow|quick|rest, events(1, 1, 1), false, now) // of topic t
+	if due := p.due(now, true); due != quick|rest {
+		t.Errorf("%b comes along with a settle, want all but the slow class", due)
+	}
+	if due := p.due(now.Add(quickPoll), false); due != rest {
+		t.Errorf("%b is due soon after an event of the rest", due)
+	}
+	if due := p.due(now.Add(100*time.Millisecond), false); due != quick|rest {
+		t.Errorf("%b is due after the quick interval", due)
+	}
+	p.read(slow, []*Event{{Topic: "slow"}}, false, now)
+	if due := p.due(now.Add(4*time.Second), false); due&slow != 0 {
+		t.Error("the slow class does not keep its interval while its events come")
+	}
+	if next := p.next(); next != now.Add(quickPoll) {
+		t.Errorf("the next poll is due after %v", next.Sub(now))
+	}
+	if p.read(slow, []*Event{{Topic: "slow"}}, true, now); !p.due(now, false).has(0) {
+		t.Error("a backlog of the slow class waits")
 	}
 }
 

@@ -19,6 +19,8 @@ type Event struct {
 	Headers       []byte // the optional headers column as PostgreSQL prints it, nil where null or absent
 	CreatedAt     time.Time
 	Lane          int
+
+	class int // of the topic, set when it arrives
 }
 
 // rowOverhead is what an Event costs in memory beside its bytes: the struct, its slot in the queues and its entry in

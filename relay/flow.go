@@ -20,13 +20,16 @@ import (
 // below the floor sets it back to the beginning: a lane gained, a new database connection, a sequence that went
 // backwards. So the floor only saves work, and a row is lost to it only by a fault in this file; the sweep looks for
 // such.
+//
+// Each class of topics has a floor of its own, since a read may leave classes out whose time has not come.
 type flow struct {
 	lanes    LaneSet // owned and being read
+	group    Choice  // the topics that this relay's group has
 	strict   bool    // read only what is final
 	limits   limits
-	floor    int64
-	cursor   int64 // the highest id read
-	unlooked int   // rows read since the latest look at the horizon
+	classes  classes
+	reach    []reach // of each class
+	unlooked int     // rows read since the latest look at the horizon
 	horizon  horizon
 	unstable bool // no horizon can be had: the floor never moves
 
@@ -55,21 +58,31 @@ type limits struct {
 	memory   int // bytes of all events in memory
 }
 
-func newFlow(l limits, strict bool) *flow {
-	return &flow{limits: l, strict: strict, horizon: newHorizon(), floor: math.MinInt64, cursor: math.MinInt64,
+// reach is how far a class was read.
+type reach struct {
+	floor  int64
+	cursor int64 // the highest id read
+}
+
+func newFlow(l limits, strict bool, classes classes) *flow {
+	f := &flow{limits: l, strict: strict, horizon: newHorizon(), classes: classes, reach: make([]reach, classes.count()),
 		known: make(map[int64]struct{}), holds: newHolds(), lifted: newHolds()}
+	f.reset()
+	return f
 }
 
 // request is a Read with what must still be true when its rows arrive.
 type request struct {
 	Read
-	final int64 // H when the read began
-	sweep bool
-	epoch int
+	classes classSet
+	final   int64 // H when the read began
+	sweep   bool
+	epoch   int
 }
 
-// nextRead returns the read to make now, or nil while there is no room. A sweep reads from the beginning.
-func (f *flow) nextRead(limit int, sweep bool) *request {
+// nextRead returns the read of the classes to make now, or nil while there is no room. A sweep reads all classes, from
+// the beginning.
+func (f *flow) nextRead(limit int, due classSet, sweep bool) *request {
 	room := f.limits.memory - f.bytes
 	if len(f.queue) >= limit || room <= 0 || f.lanes.Len() == 0 {
 		return nil
@@ -78,11 +91,16 @@ func (f *flow) nextRead(limit int, sweep bool) *request {
 		limit = max(1, min(limit, room/f.mean)) // the server reads no more of large rows than there is room for
 	}
 	r := &request{
-		Read:  Read{Above: f.floor, UpTo: math.MaxInt64, Lanes: f.lanes, Limit: limit, Bytes: room},
-		final: f.final(), sweep: sweep, epoch: f.epoch,
+		Read:    Read{Above: f.floor(due), UpTo: math.MaxInt64, Lanes: f.lanes, Limit: limit, Bytes: room},
+		classes: due, final: f.final(), sweep: sweep, epoch: f.epoch,
 	}
 	if sweep {
-		r.Above = math.MinInt64
+		r.Above, r.classes = math.MinInt64, f.classes.all()
+	}
+	for _, c := range []Choice{f.group, f.classes.choice(r.classes)} {
+		if c != nil {
+			r.Wanted = append(r.Wanted, c)
+		}
 	}
 	if f.strict {
 		r.UpTo = r.final
@@ -94,6 +112,17 @@ func (f *flow) nextRead(limit int, sweep bool) *request {
 	}
 	f.holds.exclude(&r.Read)
 	return r
+}
+
+// floor is the lowest of the classes in the set.
+func (f *flow) floor(set classSet) int64 {
+	lowest := int64(math.MaxInt64)
+	for i, r := range f.reach {
+		if set.has(i) {
+			lowest = min(lowest, r.floor)
+		}
+	}
+	return lowest
 }
 
 // final is H, or an id below all others where there is none.
@@ -109,19 +138,21 @@ func (f *flow) arrived(r *request, events []*Event, more bool) bool {
 	if r.epoch != f.epoch {
 		return false
 	}
-	reach := int64(math.MaxInt64)
+	seen := int64(math.MaxInt64)
 	if n := len(events); more && n > 0 {
-		reach = events[n-1].ID
+		seen = events[n-1].ID
 	}
 	for _, e := range events {
 		f.mean = max(1, (7*f.mean+e.Size())/8)
-		if r.sweep && e.ID <= f.floor {
+		e.class = f.classes.of(e.Topic)
+		reach := &f.reach[e.class]
+		if r.sweep && e.ID <= reach.floor {
 			f.sweepFound++
 		}
 		if _, twice := f.known[e.ID]; twice {
 			continue
 		}
-		f.cursor = max(f.cursor, e.ID)
+		reach.cursor = max(reach.cursor, e.ID)
 		f.unlooked++
 		if h := f.holds.covering(e); h != nil {
 			h.floor = min(h.floor, e.ID-1)
@@ -131,18 +162,22 @@ func (f *flow) arrived(r *request, events []*Event, more bool) bool {
 		f.bytes += e.Size()
 		f.queue = append(f.queue, e)
 	}
-	if r.sweep && more {
-		f.floor = min(f.floor, reach) // what lies beyond was not looked at
-	}
-	if !more || len(events) > 0 {
-		f.floor = max(f.floor, min(r.final, reach))
+	for i := range f.reach {
+		reach := &f.reach[i]
+		if r.sweep && more {
+			reach.floor = min(reach.floor, seen) // what lies beyond was not looked at
+		}
+		if r.classes.has(i) && (!more || len(events) > 0) {
+			reach.floor = max(reach.floor, min(r.final, seen))
+		}
 	}
 	return true
 }
 
 // behind tells whether a look at the horizon could move the floor.
 func (f *flow) behind() bool {
-	return !f.unstable && (!f.horizon.looked || f.horizon.waiting != nil || f.cursor > f.floor)
+	return !f.unstable && (!f.horizon.looked || f.horizon.waiting != nil ||
+		slices.ContainsFunc(f.reach, func(r reach) bool { return r.cursor > r.floor }))
 }
 
 // expecting tells whether strict order waits for writers to end: their rows can be read the moment they have.
@@ -168,9 +203,11 @@ func (f *flow) sequence(last int64) bool {
 	return true
 }
 
-// reset sets the floor back to the beginning, for holds as well.
+// reset sets the floors back to the beginning, for holds as well.
 func (f *flow) reset() {
-	f.floor, f.cursor = math.MinInt64, math.MinInt64
+	for i := range f.reach {
+		f.reach[i] = reach{math.MinInt64, math.MinInt64}
+	}
 	f.holds.each(func(h *hold) { h.floor = math.MinInt64 })
 	f.epoch++
 }

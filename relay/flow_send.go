@@ -32,7 +32,7 @@ func (f *flow) published(errs []error, now time.Time) outcome {
 		if errs[i] == nil {
 			out.acked++
 			f.acked = append(f.acked, e)
-			if h := f.prove(e); h != nil {
+			if h := f.lifted.prove(e); h != nil {
 				out.mended = append(out.mended, h)
 			}
 			continue
@@ -61,42 +61,22 @@ func (f *flow) published(errs []error, now time.Time) outcome {
 // hold makes the event's topic or key wait.
 func (f *flow) hold(e *Event, class Class, err error, now time.Time) *hold {
 	h := newHold(e, class, err)
-	h.floor = f.floor
+	h.floor = f.reach[e.class].floor
 	if !h.wholeTopic && len(f.holds.keys) >= maxKeyHolds {
 		h.wholeTopic = true
 	}
-	if before := f.lifted.like(h); before != nil {
-		h.tries = before.tries + 1
-		f.lifted.remove(before)
-	}
-	h.until = now.Add(h.pause())
+	h.begin(f.lifted, now)
 	f.holds.add(h)
 	return h
 }
 
-// prove forgets the tries of a lifted hold and returns it: an event of its scope was acknowledged.
-func (f *flow) prove(e *Event) (mended *hold) {
-	if h := f.lifted.covering(e); h != nil {
-		f.lifted.remove(h)
-		return h
-	}
-	return nil
-}
-
-// forgetTries is how long after it was lifted the tries of a hold are remembered while none of its events comes.
-const forgetTries = time.Hour
-
 // lift ends the holds whose time has come, and tells whether there were any. Their rows are read again, from just below
 // the first of them.
 func (f *flow) lift(now time.Time) bool {
-	due := f.holds.due(now)
-	for _, h := range f.lifted.due(now.Add(-forgetTries)) {
-		f.lifted.remove(h) // its rows are gone
-	}
+	due := f.holds.lift(now, f.lifted)
 	for _, h := range due {
-		f.holds.remove(h)
-		f.lifted.add(h)
-		f.floor = min(f.floor, h.floor)
+		reach := &f.reach[f.classes.of(h.topic)]
+		reach.floor = min(reach.floor, h.floor)
 		f.epoch++
 	}
 	return len(due) > 0

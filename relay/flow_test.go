@@ -15,7 +15,7 @@ func events(from, n, payload int) []*Event {
 }
 
 func ownerOfAll(l limits) *flow {
-	f := newFlow(l, false)
+	f := newFlow(l, false, nil)
 	f.setLanes(NewLaneSet(1, 0))
 	return f
 }
@@ -23,12 +23,12 @@ func ownerOfAll(l limits) *flow {
 // Memory is bounded by bytes, whatever the events' size: the limit of a read follows it.
 func TestReadsFollowTheSizeOfEvents(t *testing.T) {
 	f := ownerOfAll(limits{batch: 50, batchMax: 2000, memory: 1 << 20})
-	r := f.nextRead(2000, false)
+	r := f.nextRead(2000, 1, false)
 	if r.Limit != 2000 || r.Bytes != 1<<20 {
 		t.Fatalf("the first read asks for %d rows and %d bytes", r.Limit, r.Bytes)
 	}
 	f.arrived(r, events(1, 20, 100_000)[:11], true) // as the store cuts it: until the bytes pass the bound
-	if r := f.nextRead(2000, false); r != nil {
+	if r := f.nextRead(2000, 1, false); r != nil {
 		t.Errorf("reads on with %d bytes in memory", f.bytes)
 	}
 	f.nextChunk()
@@ -38,7 +38,7 @@ func TestReadsFollowTheSizeOfEvents(t *testing.T) {
 	if f.bytes != 0 || len(f.known) != 0 {
 		t.Errorf("%d bytes and %d ids are left of nothing", f.bytes, len(f.known))
 	}
-	if r := f.nextRead(2000, false); r.Limit > 20 {
+	if r := f.nextRead(2000, 1, false); r.Limit > 20 {
 		t.Errorf("after rows of 100 kB the next read asks for %d", r.Limit)
 	}
 }
@@ -47,9 +47,9 @@ func TestReadsFollowTheSizeOfEvents(t *testing.T) {
 func TestDrainLeavesNothingOut(t *testing.T) {
 	f := ownerOfAll(limits{batch: 50, batchMax: 100, memory: 1 << 24})
 	f.observe(Horizon{Last: 1_000_000})
-	f.arrived(f.nextRead(100, false), events(1, 100, 10), true)
+	f.arrived(f.nextRead(100, 1, false), events(1, 100, 10), true)
 	f.nextChunk()
-	r := f.nextRead(100, false)
+	r := f.nextRead(100, 1, false)
 	if r.Above != 100 || len(r.Without) != 0 {
 		t.Errorf("the next read starts above %d and leaves %d ids out; want 100 and none", r.Above, len(r.Without))
 	}
@@ -60,8 +60,8 @@ func TestOpenWriterHoldsTheFloor(t *testing.T) {
 	f := ownerOfAll(limits{batch: 50, batchMax: 100, memory: 1 << 24})
 	f.observe(Horizon{Last: 10})
 	f.observe(Horizon{Last: 200, Writers: []Writer{{ID: "a"}}})
-	f.arrived(f.nextRead(100, false), events(1, 100, 10), true)
-	if r := f.nextRead(200, false); r.Above != 10 || len(r.Without) != 90 {
+	f.arrived(f.nextRead(100, 1, false), events(1, 100, 10), true)
+	if r := f.nextRead(200, 1, false); r.Above != 10 || len(r.Without) != 90 {
 		t.Errorf("the next read starts above %d and leaves %d ids out; want 10 and the 90 behind it", r.Above, len(r.Without))
 	}
 }
@@ -69,11 +69,11 @@ func TestOpenWriterHoldsTheFloor(t *testing.T) {
 func TestSweepCounts(t *testing.T) {
 	f := ownerOfAll(limits{batch: 50, batchMax: 100, memory: 1 << 24})
 	f.observe(Horizon{Last: 1000})
-	f.arrived(f.nextRead(100, false), nil, false)
-	if f.floor != 1000 {
-		t.Fatalf("floor is %d, want 1,000", f.floor)
+	f.arrived(f.nextRead(100, 1, false), nil, false)
+	if f.floor(1) != 1000 {
+		t.Fatalf("floor is %d, want 1,000", f.floor(1))
 	}
-	f.arrived(f.nextRead(100, true), events(5, 2, 10), false)
+	f.arrived(f.nextRead(100, 1, true), events(5, 2, 10), false)
 	if f.sweepFound != 2 || len(f.queue) != 2 {
 		t.Errorf("the sweep found %d and queued %d; want 2", f.sweepFound, len(f.queue))
 	}

@@ -20,7 +20,7 @@ type hold struct {
 	until time.Time // when it is lifted to look again
 }
 
-// newHold makes the event's topic or key wait, for the first time; until is the caller's to set.
+// newHold makes the event's topic or key wait, for the first time; begin says until when.
 func newHold(e *Event, class Class, err error) *hold {
 	return &hold{topic: e.Topic, key: e.Key, wholeTopic: class == TopicUnusable, since: e.CreatedAt, err: err, tries: 1}
 }
@@ -138,6 +138,40 @@ func (h *hold) pause() time.Duration {
 		}
 	}
 	return first
+}
+
+// begin sets when the hold is lifted. One that was lifted before in vain stands longer.
+func (h *hold) begin(lifted holds, now time.Time) {
+	if before := lifted.like(h); before != nil {
+		h.tries = before.tries + 1
+		lifted.remove(before)
+	}
+	h.until = now.Add(h.pause())
+}
+
+// forgetTries is how long after it was lifted the tries of a hold are remembered while none of its events comes.
+const forgetTries = time.Hour
+
+// lift moves the holds whose time has come to those that were lifted and not yet proven, and returns them.
+func (hs holds) lift(now time.Time, lifted holds) []*hold {
+	for _, h := range lifted.due(now.Add(-forgetTries)) {
+		lifted.remove(h) // its rows are gone
+	}
+	due := hs.due(now)
+	for _, h := range due {
+		hs.remove(h)
+		lifted.add(h)
+	}
+	return due
+}
+
+// prove forgets the tries of a lifted hold and returns it, or nil: an event of its scope was acknowledged.
+func (hs holds) prove(e *Event) *hold {
+	h := hs.covering(e)
+	if h != nil {
+		hs.remove(h)
+	}
+	return h
 }
 
 // due returns the holds whose time to look again has come.

@@ -52,7 +52,7 @@ type loop struct {
 	reopenAt  time.Time
 	republish *backoff
 	publishAt time.Time
-	pacer     *pacer
+	pacers    *pacers
 	lookAsked time.Time // when the latest look at the writers was asked for
 	lookCame  time.Time
 	sweepAt   time.Time
@@ -81,11 +81,12 @@ type exchanged struct {
 func newLoop(r *Relay) *loop {
 	return &loop{
 		store: r.store, publisher: r.publisher, cfg: r.cfg, log: r.cfg.Logger, ledger: r.ledger, member: r.member,
-		flow:   newFlow(limits{r.cfg.Batch, r.cfg.BatchMax, r.cfg.Memory}, r.cfg.Order == OrderStrict),
+		flow: newFlow(limits{r.cfg.Batch, r.cfg.BatchMax, r.cfg.Memory}, r.cfg.Order == OrderStrict,
+			newClasses(r.cfg.Topics)),
 		opened: make(chan opened, 1), exchanged: make(chan exchanged, 1), published: make(chan []error, 1),
 		reopen:    newBackoff(100*time.Millisecond, 3*time.Second),
 		republish: newBackoff(100*time.Millisecond, 5*time.Second),
-		pacer:     newPacer(r.cfg), start: time.Now(),
+		pacers:    newPacers(r.cfg), start: time.Now(),
 		sweepAt: time.Now().Add(r.cfg.SweepInterval),
 		foreign: foreign{need: foreignSigns, grace: 2 * r.cfg.Lease},
 		locked:  foreign{need: foreignLocks, grace: 2 * r.cfg.Lease},
@@ -174,14 +175,14 @@ func (l *loop) join() {
 func (l *loop) lift(now time.Time) {
 	if now.Sub(l.liftedAt) >= time.Second && l.flow.lift(now) {
 		l.liftedAt = now
-		l.pacer.soon()
+		l.pacers.soon()
 	}
 }
 
 // until is how long the loop may sleep.
 func (l *loop) until(now time.Time) time.Duration {
 	wake := now.Add(time.Second)
-	for _, at := range []time.Time{l.pacer.next, l.publishAt, l.reopenAt} {
+	for _, at := range []time.Time{l.pacers.next(), l.publishAt, l.reopenAt} {
 		if at.After(now) && at.Before(wake) {
 			wake = at
 		}
@@ -195,10 +196,11 @@ func (l *loop) followLanes() {
 	same := t.id == l.tenure.id && t.generation == l.tenure.generation
 	if !same {
 		l.flow.setLanes(LaneSet{})
+		l.flow.group = t.wanted
 	}
 	if !same || string(t.lanes.bits) != string(l.tenure.lanes.bits) {
 		if t.lanes.Len() > l.tenure.lanes.Len() || !same {
-			l.pacer.soon()
+			l.pacers.soon()
 			l.foreign.pardon(time.Now())
 			l.locked.pardon(time.Now())
 		}
@@ -209,7 +211,7 @@ func (l *loop) followLanes() {
 	l.ledger.clock(view.Now, at)
 	if at.After(l.lookCame) && l.flow.sequence(view.Last) {
 		l.log.Warn(sequenceBackwards, "last", view.Last)
-		l.pacer.soon()
+		l.pacers.soon()
 	}
 	if t.drained != nil && t.drained != l.drained && !l.flow.carries(t.leaving) {
 		l.drained = t.drained

@@ -40,7 +40,7 @@ func (l *loop) open(o opened) error {
 	}
 	l.flow.forgetHorizon()
 	l.lookAsked = time.Time{}
-	l.pacer.soon()
+	l.pacers.soon()
 	return nil
 }
 
@@ -51,9 +51,10 @@ func (l *loop) trade(ctx context.Context, now time.Time, reading bool) {
 		return
 	}
 	x := exchanged{}
-	if reading && l.member.maySend(now) && (len(l.flow.acked) > 0 || l.pacer.due(now)) {
+	due := l.pacers.due(now, len(l.flow.acked) > 0)
+	if reading && l.member.maySend(now) && due != 0 {
 		sweep := !now.Before(l.sweepAt)
-		if x.read = l.flow.nextRead(l.pacer.limit, sweep); x.read != nil {
+		if x.read = l.flow.nextRead(l.pacers.limit(due), due, sweep); x.read != nil {
 			x.Read = &x.read.Read
 			if sweep {
 				l.sweepAt = now.Add(l.cfg.SweepInterval)
@@ -109,7 +110,7 @@ func (l *loop) settleExchange(x exchanged) error {
 	}
 	if x.read != nil {
 		if l.flow.arrived(x.read, x.result.Events, x.result.More) {
-			l.pacer.read(len(x.result.Events), x.result.More, now)
+			l.pacers.read(x.read.classes, x.result.Events, x.result.More, now)
 		}
 		l.ledger.read()
 	}
@@ -126,7 +127,7 @@ func (l *loop) missed(rows int, now time.Time) error {
 		return nil
 	}
 	l.flow.reset()
-	l.pacer.soon()
+	l.pacers.soon()
 	return l.foreign.seen(now, fmt.Sprintf("%d events were published or deleted by something else", rows))
 }
 
@@ -136,11 +137,11 @@ func (l *loop) look(x exchanged, h Horizon, now time.Time) {
 	switch {
 	case l.flow.observe(h):
 		l.log.Warn(sequenceBackwards, "last", h.Last)
-		l.pacer.soon()
+		l.pacers.soon()
 	case l.flow.strict && l.flow.final() > x.read.UpTo:
-		l.pacer.soon()
+		l.pacers.soon()
 	case l.flow.expecting():
-		l.pacer.stir(now)
+		l.pacers.stir(now)
 	}
 }
 
@@ -158,7 +159,7 @@ func (l *loop) disconnect(x exchanged, now time.Time) error {
 		l.resettle = true
 	}
 	if x.read != nil {
-		l.pacer.limit = l.cfg.Batch
+		l.pacers.restart()
 		if x.read.sweep {
 			l.sweepAt = now
 		}

@@ -44,6 +44,7 @@ type tenure struct {
 	id         int
 	generation int64
 	lanes      LaneSet
+	wanted     Choice // the topics of the group
 	leaving    []int
 	drained    chan struct{} // the loop closes it when nothing of leaving is in flight any more; nil when none leaves
 	since      time.Time     // when leaving began
@@ -224,7 +225,7 @@ func (m *member) announceShare(id int, v View, s share) {
 	}
 	m.log.Info("lanes changed", "member", id, "owned", len(s.own), "leaving", len(s.leave), "of", len(v.Lanes),
 		"relays", len(v.Peers))
-	t := tenure{id: id, generation: v.Generation, lanes: lanes, leaving: s.leave}
+	t := tenure{id: id, generation: v.Generation, lanes: lanes, wanted: v.Wanted, leaving: s.leave}
 	if len(s.leave) > 0 {
 		t.drained, t.since = make(chan struct{}), time.Now()
 	}

@@ -13,6 +13,7 @@ const (
 type pacer struct {
 	interval        time.Duration
 	batch, batchMax int
+	patient         bool // the interval is kept while events come
 
 	limit int       // rows of the next read
 	next  time.Time // when to poll
@@ -39,7 +40,7 @@ func (p *pacer) read(rows int, more bool, now time.Time) {
 	case more:
 		p.limit = min(4*p.limit, p.batchMax)
 		p.next = now
-	case now.Sub(p.last) < lively:
+	case now.Sub(p.last) < lively && !p.patient:
 		p.limit = max(p.limit/2, p.batch)
 		p.next = now.Add(min(p.quick, p.interval))
 		p.quick = min(p.quick*5/4, quickPollMax)

@@ -46,8 +46,9 @@ type Read struct {
 	Without []int64  // not these ids: they are in memory already
 	Topics  []string // not these topics: they are held
 	Keys    []TopicKey
-	Limit   int // at most this many rows
-	Bytes   int // rows are kept until their size passes this; the first is always kept
+	Wanted  []Choice // topics that each of these wants
+	Limit   int      // at most this many rows
+	Bytes   int      // rows are kept until their size passes this; the first is always kept
 }
 
 // TopicKey names a partition key within its topic, the unit of order.
@@ -116,6 +117,7 @@ type View struct {
 	NextLanes  int       // the number of lanes wanted, 0 when it stands
 	Generation int64     // goes up with every change of the number of lanes
 	Peers      []Peer    // all members, this one too, in order of id
+	Wanted     Choice    // the topics of this member's group; it stands while the group has members
 	Pooled     bool      // a pooler stands between: the advisory lock proves nothing, the lease alone decides
 }
 

@@ -87,6 +87,18 @@ func (k *fakeKafka) sent() []int64 {
 	return ids
 }
 
+// count tells how many events of the topic were acknowledged.
+func (r *rig) count(topic string) (n int) {
+	r.kafka.mu.Lock()
+	defer r.kafka.mu.Unlock()
+	for _, e := range r.kafka.log {
+		if e.Topic == topic {
+			n++
+		}
+	}
+	return n
+}
+
 // rig is a relay over a real PostgreSQL and the fake.
 type rig struct {
 	*posthastetest.Outbox

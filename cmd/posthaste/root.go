@@ -40,7 +40,7 @@ Settings come from flags, the environment and the file .env in the working direc
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newMigrate(), newLanes(), newRelay(), newVersion())
+	root.AddCommand(newMigrate(), newLanes(), newGroups(), newRelay(), newVersion())
 	return root
 }
 

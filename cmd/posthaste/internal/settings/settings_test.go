@@ -137,7 +137,7 @@ func TestDefaultsAreTheRelays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (relay.Config{}).WithDefaults(); c.Relay.Config != want {
+	if want := (relay.Config{}).WithDefaults(); !reflect.DeepEqual(c.Relay.Config, want) {
 		t.Errorf("got  %+v\nwant %+v", c.Relay.Config, want)
 	}
 	if c.Database.Names.Table.String() != `"public"."outbox_event"` || c.Database.Names.Schema != "posthaste" ||

@@ -1,0 +1,176 @@
+package relay
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+func (s *sim) step() {
+	m := s.members[s.rnd.IntN(2)]
+	switch s.rnd.IntN(12) {
+	case 0, 1, 2:
+		s.write()
+	case 3:
+		s.moveLanes(m)
+	case 4, 5:
+		if m.read == nil {
+			s.begin(m)
+		}
+	case 6, 7:
+		if m.read != nil {
+			s.arrive(m)
+		}
+	case 8:
+		if len(m.flow.sending) == 0 && len(m.flow.queue) > 0 {
+			m.flow.nextChunk()
+			if s.broken == settleBeforeAck {
+				m.flow.acked = append(m.flow.acked, m.flow.sending...)
+			}
+		}
+	case 9:
+		if len(m.flow.sending) > 0 {
+			s.publish(m)
+		}
+	case 10:
+		if m.settles == nil && len(m.flow.acked) > 0 {
+			m.settles = m.flow.nextSettle()
+		} else if m.settles != nil {
+			s.settle(m)
+		}
+	case 11:
+		switch s.rnd.IntN(4) {
+		case 0:
+			s.topic[fmt.Sprint("t", s.rnd.IntN(5))] = s.rnd.IntN(2) == 0
+		case 1:
+			s.refused[s.key()] = s.rnd.IntN(2) == 0
+		default:
+			s.lift(m)
+		}
+	}
+}
+
+func (s *sim) lift(m *simMember) {
+	before := slices.Clone(m.flow.reach)
+	m.flow.lift(time.Unix(1<<40, 0))
+	if s.broken == floorKeptOverLiftedHold {
+		m.flow.reach = before
+	}
+}
+
+// quiesce ends the faults and lets everything flow; it tells whether everything was sent.
+func (s *sim) quiesce() error {
+	for _, tx := range s.open {
+		for _, r := range tx.rows {
+			r.committed = true
+			s.rows = append(s.rows, r)
+		}
+	}
+	s.open = nil
+	clear(s.topic)
+	clear(s.refused)
+	for l := range s.owner {
+		if s.owner[l] == -1 {
+			m := s.members[l%2]
+			s.owner[l] = m.id
+			m.lane = append(m.lane, l)
+			m.flow.setLanes(NewLaneSet(4, m.lane...))
+		}
+	}
+	for range 400 {
+		for _, m := range s.members {
+			s.lift(m)
+			if m.read == nil {
+				s.begin(m)
+			}
+			if m.read != nil {
+				s.arrive(m)
+			}
+			if len(m.flow.sending) == 0 && len(m.flow.queue) > 0 {
+				m.flow.nextChunk()
+			}
+			if len(m.flow.sending) > 0 {
+				s.publish(m)
+			}
+			if m.settles == nil && len(m.flow.acked) > 0 {
+				m.settles = m.flow.nextSettle()
+			}
+			if m.settles != nil {
+				s.settle(m)
+			}
+		}
+	}
+	return s.verdict()
+}
+
+func (s *sim) verdict() error {
+	first := map[int64]bool{}
+	last := map[string]int64{}
+	for _, r := range s.log {
+		if first[r.id] {
+			continue
+		}
+		first[r.id] = true
+		if r.id < last[r.key] {
+			return fmt.Errorf("reordered: %d of %s came after %d", r.id, r.key, last[r.key])
+		}
+		last[r.key] = r.id
+	}
+	for _, r := range s.rows {
+		if !first[r.ID] {
+			return fmt.Errorf("lost: %d of %s (settled: %v)", r.ID, r.Key, r.settled)
+		}
+		if !r.settled {
+			return fmt.Errorf("never settled: %d of %s", r.ID, r.Key)
+		}
+		delete(first, r.ID)
+	}
+	if len(first) > 0 {
+		return fmt.Errorf("phantoms: %v", first)
+	}
+	return nil
+}
+
+func runSim(seed uint64, m mutation) error {
+	s := newSim(seed, m)
+	for range 600 {
+		s.step()
+	}
+	return s.quiesce()
+}
+
+func TestFlowKeepsItsPromises(t *testing.T) {
+	for seed := range uint64(300) {
+		if err := runSim(seed, sound); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+// TestSimulationNotices takes each protection out and expects the simulation to see it.
+func TestSimulationNotices(t *testing.T) {
+	for name, m := range map[string]mutation{
+		"floor by last id":              floorByLastID,
+		"floor kept over a gained lane": floorKeptOverGainedLane,
+		"read outlives a change":        readOutlivesChange,
+		"floor kept over a lifted hold": floorKeptOverLiftedHold,
+		"settle before acknowledgement": settleBeforeAck,
+		"failed rows behind a prefetch": failedRowsBehindPrefetch,
+		"hold leaves carried rows":      holdLeavesCarriedRows,
+		"horizon without writers":       horizonWithoutWriters,
+		"prepared writers forgotten":    preparedForgotten,
+		"floor shared by classes":       floorSharedByClasses,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(3000) {
+				if err := runSim(seed, m); err != nil {
+					t.Logf("seed %d: %v", seed, err)
+					return
+				}
+			}
+			t.Error("3,000 runs and nothing noticed")
+		})
+	}
+}
