@@ -57,6 +57,9 @@ var (
 	// sent again by the next relay: some may arrive twice.
 	ErrDrainTimeout = errors.New("stop relay: Kafka or PostgreSQL did not answer within the drain timeout; " +
 		"what was in flight stays unpublished in the table and is sent again by the next relay")
+	// ErrNoHorizon means that OrderStrict has nothing to rest on.
+	ErrNoHorizon = errors.New("order strict needs ids that come one by one from the table's own identity sequence " +
+		"(GENERATED ALWAYS, cache 1, no cycle): alter the sequence, or run with POSTHASTE_RELAY_ORDER=key")
 	// ErrForeignRelay means that something else settles or locks the events that this relay owns.
 	ErrForeignRelay = errors.New("another relay works on this outbox table outside the lanes: order and " +
 		"single delivery can't be kept; stop it, or run this one with POSTHASTE_RELAY_CLAIM=skip-locked beside it")

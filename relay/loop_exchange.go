@@ -35,8 +35,7 @@ func (l *loop) open(o opened) error {
 	l.session = o.session
 	l.flow.unstable = !o.session.Horizons()
 	if l.flow.unstable && l.flow.strict {
-		return &Permanent{errors.New("order strict needs ids that come one by one from the table's own identity " +
-			"sequence (GENERATED ALWAYS, cache 1, no cycle): alter the sequence, or run with POSTHASTE_RELAY_ORDER=key")}
+		return &Permanent{ErrNoHorizon}
 	}
 	l.flow.forgetHorizon()
 	l.lookAsked = time.Time{}

@@ -54,7 +54,7 @@ func exitStatus(err error) int {
 		return exitOK
 	case errors.As(err, &usage), errors.As(err, &wrong):
 		return exitUsage
-	case errors.As(err, &schema), errors.As(err, &problem):
+	case errors.As(err, &schema), errors.As(err, &problem), errors.Is(err, relay.ErrNoHorizon):
 		return exitSchema
 	case errors.Is(err, relay.ErrDrainTimeout):
 		return exitDrain
