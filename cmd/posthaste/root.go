@@ -31,7 +31,8 @@ func newRoot() *cobra.Command {
 		Short: "Ship events from an outbox table in PostgreSQL to Kafka, in order",
 		Long: `Ship events from an outbox table in PostgreSQL to Kafka, in order.
 
-Settings come from flags, the environment and the file .env in the working directory, in this order.
+Settings come from flags, the environment, the file .env in the working directory and the YAML file that --config or
+POSTHASTE_CONFIG names, in this order.
 
 ` + exitHelp,
 		SilenceUsage:  true,
@@ -40,6 +41,7 @@ Settings come from flags, the environment and the file .env in the working direc
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	settings.AddConfigFlag(root.PersistentFlags())
 	root.AddCommand(newMigrate(), newLanes(), newGroups(), newRelay(), newVersion())
 	return root
 }
@@ -56,14 +58,5 @@ func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 
 // loadSettings reads the settings of the groups for a command whose flags settings.AddFlags has defined.
 func loadSettings(cmd *cobra.Command, groups ...settings.Group) (*settings.Config, error) {
-	dotEnv, err := settings.ReadDotEnv(".env")
-	if err != nil {
-		return nil, usageError{err}
-	}
-	settings.ExportPG(dotEnv)
-	return settings.Load(settings.Sources{
-		Flags:   cmd.Flags(),
-		Environ: settings.EnvironMap(os.Environ()),
-		DotEnv:  dotEnv,
-	}, groups...)
+	return settings.Load(settings.Gather(cmd.Flags(), os.Environ()), groups...)
 }

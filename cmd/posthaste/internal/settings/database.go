@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -66,12 +65,15 @@ func checkURL(dsn string) error {
 	return nil
 }
 
-// ExportPG puts the PG* variables of a .env file into the process's environment, where the driver looks for them. What
-// the environment has already stays.
-func ExportPG(dotEnv map[string]string) {
-	for name, value := range dotEnv {
-		if strings.HasPrefix(name, "PG") && os.Getenv(name) == "" {
-			_ = os.Setenv(name, value)
+// databaseURL keeps the text; what it means, with the PG* variables, is known once all settings are read.
+func databaseURL(d *Database) value {
+	v := secret(&d.URL)
+	v.form = "a URL, or key=value pairs"
+	v.get = func() any {
+		if d.Conn == nil {
+			return nil
 		}
+		return newTarget(d.Conn)
 	}
+	return v
 }
