@@ -32,7 +32,7 @@ func newRoot() *cobra.Command {
 		Long: `Ship events from an outbox table in PostgreSQL to Kafka, in order.
 
 Settings come from flags, the environment, the file .env in the working directory and the YAML file that --config or
-POSTHASTE_CONFIG names, in this order.
+POSTHASTE_CONFIG names, in this order. posthaste config shows them, and where each came from.
 
 ` + exitHelp,
 		SilenceUsage:  true,
@@ -42,7 +42,7 @@ POSTHASTE_CONFIG names, in this order.
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	settings.AddConfigFlag(root.PersistentFlags())
-	root.AddCommand(newMigrate(), newLanes(), newGroups(), newRelay(), newVersion())
+	root.AddCommand(newMigrate(), newLanes(), newGroups(), newRelay(), newConfig(), newVersion())
 	return root
 }
 
