@@ -17,6 +17,9 @@ func (p Pattern) Check() error {
 	if p == "" {
 		return errors.New("a topic pattern can't be empty; * matches every topic")
 	}
+	if p == "." || p == ".." {
+		return fmt.Errorf("topic pattern %q: no topic has this name", string(p))
+	}
 	for _, c := range p {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 		if !letter && !strings.ContainsRune(signs, c) {

@@ -58,7 +58,7 @@ func TestPatternsAgreeWithEveryTopic(t *testing.T) {
 }
 
 func TestPatternCheck(t *testing.T) {
-	for _, bad := range []Pattern{"", "a b", "a/b", "ü", "a?", Pattern(strings.Repeat("a", 250))} {
+	for _, bad := range []Pattern{"", "a b", "a/b", "ü", "a?", ".", "..", Pattern(strings.Repeat("a", 250))} {
 		if bad.Check() == nil {
 			t.Errorf("%q is accepted", bad)
 		}

@@ -17,9 +17,11 @@ import (
 
 // runRelay ships events until the context ends. It returns nil after a clean stop.
 func runRelay(ctx context.Context, cfg *settings.Config, logger *slog.Logger) error {
+	names := cfg.Database.Names
+	names.Group = cfg.Relay.Group
 	store, err := postgres.NewStore(postgres.Config{
 		Conn:       cfg.Database.Conn,
-		Names:      cfg.Database.Names,
+		Names:      names,
 		Settle:     cfg.Relay.Settle,
 		SettleSync: cfg.Relay.SettleSync,
 		Lanes:      cfg.Relay.Lanes,
@@ -51,8 +53,8 @@ func runRelay(ctx context.Context, cfg *settings.Config, logger *slog.Logger) er
 	if err != nil {
 		return err
 	}
-	logger.Info("posthaste relay", "version", programVersion(), "table", cfg.Database.Names.Table.String(),
-		"schema", cfg.Database.Names.Schema, "brokers", strings.Join(cfg.Kafka.Brokers, ","), "http", cfg.HTTP.Addr)
+	logger.Info("posthaste relay", "version", programVersion(), "table", names.Table.String(),
+		"schema", names.Schema, "group", names.Group, "brokers", strings.Join(cfg.Kafka.Brokers, ","), "http", cfg.HTTP.Addr)
 	// The pages outlive the relay's draining, so that a supervisor can watch it.
 	serve, stop := context.WithCancel(context.WithoutCancel(ctx))
 	group, running := errgroup.WithContext(ctx)
