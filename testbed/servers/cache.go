@@ -22,9 +22,9 @@ func cacheDir() (string, error) {
 	return filepath.Join(dir, "posthaste-testbed"), nil
 }
 
-// cached returns the folder name in the cache. When there is none, build fills an empty one, which becomes visible
-// only when it is complete. Of several processes one builds and the others wait.
-func cached(ctx context.Context, name string, build func(dir string) error) (string, error) {
+// Cached returns the folder name in the cache. When there is none, build fills an empty one, which becomes visible
+// only when it is complete, under its final name. Of several processes one builds and the others wait.
+func Cached(ctx context.Context, name string, build func(dir string) error) (string, error) {
 	base, err := cacheDir()
 	if err != nil {
 		return "", err

@@ -22,7 +22,7 @@ var logging []byte
 // KafkaJars returns the folder with Apache Kafka's jars and their dependencies, fetched by Maven the first time.
 func KafkaJars(ctx context.Context) (string, error) {
 	name := fmt.Sprintf("kafka-%.4x", sha256.Sum256(append(pom[:len(pom):len(pom)], logging...)))
-	return cached(ctx, name, func(dir string) error {
+	return Cached(ctx, name, func(dir string) error {
 		mvn, err := exec.LookPath("mvn")
 		if err != nil {
 			return errors.New("fetch Kafka's jars: no mvn in PATH; install Apache Maven (Debian: apt-get install maven)")

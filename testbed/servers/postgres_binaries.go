@@ -36,7 +36,7 @@ func postgresBin(ctx context.Context, major int) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("find PostgreSQL %d: only majors 13 to 18 are known here", major)
 	}
-	dir, err := cached(ctx, "postgres-"+string(version), func(dir string) error {
+	dir, err := Cached(ctx, "postgres-"+string(version), func(dir string) error {
 		if err := unpackPostgres(version, dir); err != nil {
 			return fmt.Errorf("download PostgreSQL %s: %w", version, err)
 		}
