@@ -283,14 +283,24 @@ func TestLimitLoweredUnderWay(t *testing.T) {
 	for i := range 60 {
 		events = append(events, event(topic, fmt.Sprint("k", i), `"`+randomText(2000)+`"`))
 	}
-	if got := classes(p.Publish(t.Context(), events[:1])); got != "ok" {
-		t.Fatal(got)
+	probe := newProducer(t, b) // knows the old limit, too
+	for _, producer := range []*kafka.Producer{p, probe} {
+		if got := classes(producer.Publish(t.Context(), events[:1])); got != "ok" {
+			t.Fatal(got)
+		}
 	}
 	limit := "4000"
-	if _, err := b.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &limit}}, topic); err != nil {
+	lower := []kadm.AlterConfig{{Name: "max.message.bytes", Value: &limit}}
+	if _, err := b.admin.AlterTopicConfigs(t.Context(), lower, topic); err != nil {
 		t.Fatal(err)
 	}
 	large := event(topic, "large", `"`+randomText(8000)+`"`)
+	// The answer comes before the broker acts on it.
+	for deadline := time.Now().Add(30 * time.Second); classes(probe.Publish(t.Context(), []*relay.Event{large})) == "ok"; {
+		if time.Now().After(deadline) {
+			t.Fatal("the broker does not lower the limit")
+		}
+	}
 	chunk := append(append([]*relay.Event{}, events[:30]...), large)
 	chunk = append(chunk, events[30:]...)
 	for round := range 2 {
