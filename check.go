@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"posthaste.dev/posthaste/internal/wire"
 )
 
 // What a record takes in Kafka beside the bytes of key, value and headers, with every varint at its longest: the frame
-// of a batch of one record (61 bytes), that of the record, and the relay's own headers with their fixed parts.
+// of a batch of one record, that of the record, and the relay's own headers with their fixed parts.
 const (
 	headerFraming = 5 + 5
-	recordFraming = 61 + 5 + 1 + 10 + 5 + 5 + 5 + 5 +
-		6*headerFraming + len("event_id"+"event_type"+"aggregate_type"+"aggregate_id"+"created_at"+"outbox_id") +
+	recordFraming = wire.BatchOverhead + 5 + 1 + 10 + 5 + 5 + 5 + 5 + 6*headerFraming +
+		len(wire.EventID+wire.EventType+wire.AggregateType+wire.AggregateID+wire.CreatedAt+wire.OutboxID) +
 		len("0199a3c1-7d5e-7b1c-9d39-2f4e6a8b0c1d"+"2006-01-02T15:04:05.999999999+00:00"+"-9223372036854775808")
 )
 

@@ -9,15 +9,13 @@ import (
 	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"posthaste.dev/posthaste/internal/wire"
 )
 
-// reservedHeaders are those that the relay gives every record.
-var reservedHeaders = []string{"event_id", "event_type", "aggregate_type", "aggregate_id", "created_at", "outbox_id"}
-
-// reservedHeader ignores case: Kafka does not, but consumers' libraries may, and would read Event_ID for event_id.
-func reservedHeader(name string) bool {
-	return slices.ContainsFunc(reservedHeaders, func(r string) bool { return strings.EqualFold(r, name) })
-}
+// reservedHeader tells of the headers that the relay gives every record. It ignores case: Kafka does not, but consumers'
+// libraries may, and would read Event_ID for event_id.
+func reservedHeader(name string) bool { return wire.Reserved(strings.ToLower(name)) }
 
 // traceHeaders returns traceparent and tracestate of the context's span in the format of W3C Trace Context, or nothing
 // where there is no span or the event brings its own traceparent.

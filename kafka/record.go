@@ -9,17 +9,18 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"posthaste.dev/posthaste/internal/wire"
 	"posthaste.dev/posthaste/relay"
 )
 
 // The headers that every record carries. The headers column of an event can't override them.
 const (
-	HeaderEventID       = "event_id"
-	HeaderEventType     = "event_type"
-	HeaderAggregateType = "aggregate_type"
-	HeaderAggregateID   = "aggregate_id"
-	HeaderCreatedAt     = "created_at" // RFC 3339, UTC
-	HeaderOutboxID      = "outbox_id"  // the row's id, which grows along the events of a key
+	HeaderEventID       = wire.EventID
+	HeaderEventType     = wire.EventType
+	HeaderAggregateType = wire.AggregateType
+	HeaderAggregateID   = wire.AggregateID
+	HeaderCreatedAt     = wire.CreatedAt // RFC 3339, UTC
+	HeaderOutboxID      = wire.OutboxID  // the row's id, which grows along the events of a key
 )
 
 // createdAtFormat is RFC 3339 with the microseconds that PostgreSQL keeps.
@@ -48,14 +49,6 @@ func newRecord(e *relay.Event) (*kgo.Record, error) {
 	return &kgo.Record{Topic: e.Topic, Key: []byte(e.Key), Value: e.Payload, Headers: headers}, nil
 }
 
-func reserved(name string) bool {
-	switch name {
-	case HeaderEventID, HeaderEventType, HeaderAggregateType, HeaderAggregateID, HeaderCreatedAt, HeaderOutboxID:
-		return true
-	}
-	return false
-}
-
 var errNoObject = errors.New("not an object")
 
 // appendHeaders adds the members of a JSON object of strings, in their order.
@@ -77,19 +70,16 @@ func appendHeaders(headers []kgo.RecordHeader, object []byte) ([]kgo.RecordHeade
 		if !ok {
 			return nil, fmt.Errorf("the value of %q is not a string", name)
 		}
-		if !reserved(name.(string)) {
+		if !wire.Reserved(name.(string)) {
 			headers = append(headers, kgo.RecordHeader{Key: name.(string), Value: []byte(text)})
 		}
 	}
 	return headers, nil
 }
 
-// batchOverhead is what a record batch of format v2 has before its first record.
-const batchOverhead = 61
-
 // leastSize is a bound from below of the batch that holds this record alone, uncompressed.
 func leastSize(r *kgo.Record) int {
-	n := batchOverhead + len(r.Key) + len(r.Value)
+	n := wire.BatchOverhead + len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {
 		n += len(h.Key) + len(h.Value)
 	}

@@ -24,14 +24,15 @@ type rule struct {
 }
 
 var rules = []rule{
-	{path: "", own: []string{"internal/pgname"},
+	{path: "", own: []string{"internal/pgname", "internal/wire"},
 		others: []string{"github.com/jackc/pgx/v5/pgconn", "github.com/google/uuid", "go.opentelemetry.io/otel/trace"}},
 	{path: "relay", others: []string{"github.com/google/uuid"}},
 	{path: "postgres", own: []string{"relay", "internal/pgname"}, others: []string{"github.com/jackc/pgx/v5", "github.com/google/uuid"}},
-	{path: "kafka", own: []string{"relay"}, others: []string{"github.com/twmb/franz-go"}},
+	{path: "kafka", own: []string{"relay", "internal/wire"}, others: []string{"github.com/twmb/franz-go"}},
 	{path: "posthastetest", own: []string{"", "postgres", "internal/pgname", "internal/testenv"},
 		others: []string{"github.com/jackc/pgx/v5", "github.com/google/uuid"}},
 	{path: "internal/pgname"},
+	{path: "internal/wire"},
 	{path: "internal/testenv"},
 	{path: "internal/archtest"},
 	{path: "bench", own: []string{"", "relay", "postgres", "kafka", "internal/pgname", "internal/testenv"},
