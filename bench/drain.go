@@ -49,17 +49,17 @@ func (d drain) Run(ctx context.Context, p place, s Subject) ([]Figure, error) {
 		return nil, err
 	}
 	began := time.Now()
-	var open int
-	if err := p.db.QueryRow(ctx, `select count(*) from outbox_event where published_at is null`).Scan(&open); err != nil {
-		return nil, fmt.Errorf("count events: %w", err)
+	open, err := p.unpublished(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if err := p.settled(ctx, r, last); err != nil {
 		return nil, err
 	}
 	// Lanes or a failure can leave earlier events behind the last one.
 	for left := 1; left > 0; {
-		if err := p.db.QueryRow(ctx, `select count(*) from outbox_event where published_at is null`).Scan(&left); err != nil {
-			return nil, fmt.Errorf("count events: %w", err)
+		if left, err = p.unpublished(ctx); err != nil {
+			return nil, err
 		}
 	}
 	took := time.Since(began)

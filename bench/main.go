@@ -80,9 +80,12 @@ func run(ctx context.Context, args []string) error {
 func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.StringVar(&o.database, "database", testenv.Get(testenv.DatabaseURL), "`URL` of PostgreSQL, of a role that may create databases")
-	flags.StringVar(&o.brokers, "kafka", testenv.Get(testenv.KafkaBrokers), "Kafka brokers, `host:port` separated by commas")
-	flags.StringVar(&o.subjects, "subjects", "", "`names` of the subjects to measure, all if empty; the first is what ratios refer to")
+	flags.StringVar(&o.database, "database", testenv.Get(testenv.DatabaseURL),
+		"`URL` of PostgreSQL, of a role that may create databases")
+	flags.StringVar(&o.brokers, "kafka", testenv.Get(testenv.KafkaBrokers),
+		"Kafka brokers, `host:port` separated by commas")
+	flags.StringVar(&o.subjects, "subjects", "",
+		"`names` of the subjects to measure, all if empty; the first is what ratios refer to")
 	flags.StringVar(&o.scenarios, "scenarios", "", "`names` of the scenarios, all if empty")
 	flags.IntVar(&o.rounds, "rounds", 3, "`number` of times that everything is measured")
 	flags.IntVar(&o.events, "events", 100_000, "`number` of events to drain")

@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"posthaste.dev/posthaste/postgres"
 )
 
 // place is where one measurement happens: a database and a topic of its own.
@@ -27,22 +29,6 @@ type place struct {
 // partitions of the topic.
 const partitions = 12
 
-// The outbox as every subject finds it.
-const outbox = `
-create table outbox_event (
-    id              bigint generated always as identity primary key,
-    event_id        uuid        not null unique,
-    aggregate_type  text        not null,
-    aggregate_id    text        not null,
-    event_type      text        not null,
-    payload         jsonb       not null,
-    topic           text        not null,
-    partition_key   text        not null,
-    created_at      timestamptz not null default now(),
-    published_at    timestamptz
-);
-create index ix_outbox_event_unpublished on outbox_event (id) where published_at is null;`
-
 // newPlace makes a place; the caller closes it.
 func newPlace(ctx context.Context, o options, scratch string) (p place, err error) {
 	unique := make([]byte, 5)
@@ -50,7 +36,8 @@ func newPlace(ctx context.Context, o options, scratch string) (p place, err erro
 	name := "bench_" + hex.EncodeToString(unique)
 	u, err := url.Parse(o.database)
 	if err != nil {
-		return place{}, errors.New("make database: --database is no URL; want postgres://user:password@host:port/database")
+		return place{}, errors.New("make database: --database is no URL; " +
+			"want postgres://user:password@host:port/database")
 	}
 	u.Path = "/" + name
 	p = place{dsn: u.String(), brokers: strings.Split(o.brokers, ","), topic: name, scratch: scratch}
@@ -60,7 +47,7 @@ func newPlace(ctx context.Context, o options, scratch string) (p place, err erro
 	if p.db, err = pgx.Connect(ctx, p.dsn); err != nil {
 		return place{}, fmt.Errorf("connect to database: %w", err)
 	}
-	if _, err := p.db.Exec(ctx, outbox); err != nil {
+	if err := p.migrate(ctx); err != nil {
 		return place{}, fmt.Errorf("make outbox: %w", err)
 	}
 	err = p.onKafka(func(admin *kadm.Client) error {
@@ -74,6 +61,25 @@ func newPlace(ctx context.Context, o options, scratch string) (p place, err erro
 		return place{}, fmt.Errorf("make topic: %w", err)
 	}
 	return p, nil
+}
+
+// migrate makes the outbox as every subject finds it, side tables included.
+func (p place) migrate(ctx context.Context) error {
+	names, err := postgres.ParseNames(postgres.DefaultTable, postgres.DefaultSchema)
+	if err != nil {
+		return err
+	}
+	_, err = postgres.Migrate(ctx, p.db, names, postgres.MigrateOptions{})
+	return err
+}
+
+// unpublished counts the events that are.
+func (p place) unpublished(ctx context.Context) (n int, err error) {
+	err = p.db.QueryRow(ctx, `select count(*) from outbox_event where published_at is null`).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count events: %w", err)
+	}
+	return n, nil
 }
 
 // close takes the place away, even when the run was interrupted.

@@ -29,7 +29,8 @@ func runMarkBound(ctx context.Context, db *pgx.Conn, _ []string) error {
 
 func markChunk(ctx context.Context, db *pgx.Conn, chunk int, last *int64) (int, error) {
 	rows, err := db.Query(ctx, `
-		select id, event_id::text, aggregate_type, aggregate_id, event_type, topic, partition_key, payload::text, created_at
+		select id, event_id::text, aggregate_type, aggregate_id, event_type, topic, partition_key, payload::text,
+			created_at
 		from outbox_event
 		where published_at is null and id > $1
 		order by id

@@ -48,7 +48,8 @@ func (r runner) describe(ctx context.Context, report *report) error {
 	if err != nil {
 		return fmt.Errorf("ask database for its version: %w", err)
 	}
-	report.Machine = fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+	report.Machine = fmt.Sprintf("%s/%s, %d cores, %s",
+		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 	report.Brokers = strings.Count(r.brokers, ",") + 1
 	report.Rounds, report.Events, report.Rate = r.rounds, r.events, r.rate
 	return nil
@@ -99,9 +100,10 @@ func (r *report) writeJSON(w io.Writer) error {
 
 // writeTable writes one table a scenario: a line a subject, each figure with its ratio.
 func (r *report) writeTable(w io.Writer) error {
-	fmt.Fprintf(w, "%s; PostgreSQL %s, fsync %s; Kafka with %d broker(s)\n", r.Machine, r.PostgreSQL, r.Fsync, r.Brokers)
-	fmt.Fprintf(w, "medians of %d round(s); x: ratio to the first line; every event that was shipped arrived once, unchanged, "+
-		"in the order of its key\n", r.Rounds)
+	fmt.Fprintf(w, "%s; PostgreSQL %s, fsync %s; Kafka with %d broker(s)\n",
+		r.Machine, r.PostgreSQL, r.Fsync, r.Brokers)
+	fmt.Fprintf(w, "medians of %d round(s); x: ratio to the first line; every event that was shipped arrived once, "+
+		"unchanged, in the order of its key\n", r.Rounds)
 	for _, scenario := range r.scenarios() {
 		fmt.Fprintln(w)
 		if err := r.writeScenario(w, scenario); err != nil {

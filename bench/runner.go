@@ -30,8 +30,8 @@ func (r runner) run(ctx context.Context) (report report, err error) {
 		return report, err
 	}
 	if report.Fsync != "on" {
-		fmt.Fprintln(os.Stderr, "PostgreSQL runs with fsync off: commits are free, which favours relays that commit often;",
-			"measure on a durable server (go run ./testbed up --durable)")
+		fmt.Fprintln(os.Stderr, "PostgreSQL runs with fsync off: commits are free, which favours relays that commit",
+			"often; measure on a durable server (go run ./testbed up --durable)")
 	}
 	if err := r.warmUp(ctx); err != nil {
 		return report, err
@@ -44,7 +44,8 @@ func (r runner) run(ctx context.Context) (report report, err error) {
 				if !scenario.Fits(subject) {
 					continue
 				}
-				fmt.Fprintf(os.Stderr, "round %d of %d: %s: %s ... ", round+1, r.rounds, scenario.Name(), subject.Name())
+				fmt.Fprintf(os.Stderr, "round %d of %d: %s: %s ... ",
+					round+1, r.rounds, scenario.Name(), subject.Name())
 				figures, err := r.measure(ctx, scenario, subject)
 				if err != nil {
 					fmt.Fprintln(os.Stderr, "failed")

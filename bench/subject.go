@@ -17,7 +17,7 @@ type Subject interface {
 	// Ships tells whether it publishes to Kafka; one that does not only marks events, and no scenario that needs a
 	// consumer runs it.
 	Ships() bool
-	// Prepare makes what it needs in a database that has the outbox table. It is not measured.
+	// Prepare makes what it needs beside the outbox, which is there. It is not measured.
 	Prepare(ctx context.Context, p place) error
 	// Command is the process that does the work until SIGTERM.
 	Command(p place) *exec.Cmd
@@ -124,21 +124,17 @@ type posthaste struct{ binary string }
 func (s *posthaste) Name() string { return "posthaste" }
 func (s *posthaste) Ships() bool  { return true }
 
-// Prepare builds the binary when it is first wanted, and makes the side tables.
+// Prepare builds the binary when it is first wanted.
 func (s *posthaste) Prepare(ctx context.Context, p place) error {
-	if s.binary == "" {
-		path := filepath.Join(p.scratch, "posthaste")
-		out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "posthaste.dev/posthaste/cmd/posthaste").CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("build posthaste: %w; run this inside the repository or use --posthaste\n%s", err, out)
-		}
-		s.binary = path
+	if s.binary != "" {
+		return nil
 	}
-	cmd := exec.CommandContext(ctx, s.binary, "migrate", "up")
-	cmd.Env, cmd.Dir = p.environment(), p.scratch
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("posthaste migrate up: %w\n%s", err, out)
+	path := filepath.Join(p.scratch, "posthaste")
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, "posthaste.dev/posthaste/cmd/posthaste")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build posthaste: %w; run this inside the repository or use --posthaste\n%s", err, out)
 	}
+	s.binary = path
 	return nil
 }
 
