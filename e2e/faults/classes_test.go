@@ -97,8 +97,8 @@ func (c classCase) check(ctx context.Context) error {
 		return err
 	}
 	defer producer.Close()
-	events := []*relay.Event{newEvent(1, struckTopic, "a"), newEvent(2, struckTopic, "a"), newEvent(3, struckTopic, "b"),
-		newEvent(4, otherTopic, "a")}
+	events := []*relay.Event{newEvent(1, struckTopic, "a"), newEvent(2, struckTopic, "a"),
+		newEvent(3, struckTopic, "b"), newEvent(4, otherTopic, "a")}
 
 	fault := cluster.Fault(c.fault)
 	errs := producer.Publish(ctx, events)
@@ -168,8 +168,8 @@ func TestFirstFailureOfANewClientHoldsTheKey(t *testing.T) {
 	}
 }
 
-// pause waits before another try, since the client believes for a moment what it has learnt of a topic. It tells whether
-// there is time left.
+// pause waits before another try, since the client believes for a moment what it has learnt of a topic. It tells
+// whether there is time left.
 func pause(ctx context.Context) bool {
 	select {
 	case <-time.After(50 * time.Millisecond):
@@ -205,8 +205,8 @@ func outcomes(errs []error) string {
 	return strings.Join(all, " ")
 }
 
-// A topic that is deleted and made again is another topic to the brokers, by its id. Events wait while it is missing, and
-// then arrive without a restart.
+// A topic that is deleted and made again is another topic to the brokers, by its id. Events wait while it is missing,
+// and then arrive without a restart.
 func TestTopicMadeAnew(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), runTimeout)
@@ -222,7 +222,8 @@ func TestTopicMadeAnew(t *testing.T) {
 	}
 	defer producer.Close()
 	send := func(id int64) string {
-		return outcomes(producer.Publish(ctx, []*relay.Event{newEvent(id, struckTopic, "a"), newEvent(id+1, otherTopic, "a")}))
+		events := []*relay.Event{newEvent(id, struckTopic, "a"), newEvent(id+1, otherTopic, "a")}
+		return outcomes(producer.Publish(ctx, events))
 	}
 	if got := send(1); got != "ok ok" {
 		t.Fatal(got)

@@ -67,12 +67,17 @@ func (c *cluster) records(ctx context.Context) ([]check.Record, error) {
 func newEvent(id int64, topic, key string) *relay.Event {
 	var eventID uuid.UUID
 	binary.BigEndian.PutUint64(eventID[8:], uint64(id))
-	return &relay.Event{ID: id, EventID: eventID, AggregateType: "Order", AggregateID: key, EventType: "order.confirmed.v1",
-		Topic: topic, Key: key, Payload: fmt.Appendf(nil, `{"n": %d}`, id), CreatedAt: time.Unix(1e9, 0)}
+	return &relay.Event{
+		ID: id, EventID: eventID, AggregateType: "Order", AggregateID: key, EventType: "order.confirmed.v1",
+		Topic: topic, Key: key, Payload: fmt.Appendf(nil, `{"n": %d}`, id), CreatedAt: time.Unix(1e9, 0),
+	}
 }
 
 // row is the event as it would stand in the outbox table.
 func row(e *relay.Event, published bool) check.Event {
-	return check.Event{ID: e.ID, EventID: e.EventID.String(), AggregateType: e.AggregateType, AggregateID: e.AggregateID,
-		Type: e.EventType, Topic: e.Topic, Key: e.Key, Value: string(e.Payload), CreatedAt: e.CreatedAt, Published: published}
+	return check.Event{
+		ID: e.ID, EventID: e.EventID.String(), AggregateType: e.AggregateType, AggregateID: e.AggregateID,
+		Type: e.EventType, Topic: e.Topic, Key: e.Key, Value: string(e.Payload), CreatedAt: e.CreatedAt,
+		Published: published,
+	}
 }

@@ -154,22 +154,25 @@ func (f *flow) judge(chunk []*relay.Event, errs []error, struck map[string][]*fa
 			audit.Marked = append(audit.Marked, e.EventID.String())
 		case !behind:
 			failed[k] = i
-			f.judgeClass(e, errs[i], append(struck[e.Topic], struck[""]...))
+			f.judgeClass(e, errs[i], struck)
 		}
 	}
 	f.audits = append(f.audits, audit)
 }
 
-// judgeClass holds the failure of a key's first event against the faults that its topic met.
-func (f *flow) judgeClass(e *relay.Event, err error, struck []*fault) {
+// judgeClass holds the failure of a key's first event against the faults that its topic met. An outage may be another
+// topic's: when a hand-over to the client is torn, all of it is sent again.
+func (f *flow) judgeClass(e *relay.Event, err error, struck map[string][]*fault) {
 	failure, ok := errors.AsType[*relay.Failure](err)
 	if !ok {
 		f.problem("event %d failed without a class: %v", e.ID, err)
 		return
 	}
-	for _, s := range struck {
-		if s.class == failure.Class {
-			return
+	for topic, faults := range struck {
+		for _, s := range faults {
+			if s.class == failure.Class && (topic == e.Topic || topic == "") || failure.Class == relay.Outage {
+				return
+			}
 		}
 	}
 	f.problem("event %d failed as %s: %v; no fault of its topic means that", e.ID, failure.Class, err)

@@ -83,8 +83,8 @@ func (r *result) err() error {
 }
 
 func (r *result) String() string {
-	return fmt.Sprintf("seed %d: %s; %d chunks in %s; struck: %s", r.seed, r.report, r.chunks, r.took.Round(time.Millisecond),
-		r.struck)
+	return fmt.Sprintf("seed %d: %s; %d chunks in %s; struck: %s", r.seed, r.report, r.chunks,
+		r.took.Round(time.Millisecond), r.struck)
 }
 
 // seeds returns n seeds, or the one that is to be repeated.
@@ -117,8 +117,8 @@ func runAll(t *testing.T, trials []trial) []*result {
 	return results
 }
 
-// Whatever the brokers answer, and wherever connections end: nothing that was acknowledged is missing, first copies of a
-// key are in order, and each failure has the class that says what it means.
+// Whatever the brokers answer, and wherever connections end: nothing that was acknowledged is missing, first copies of
+// a key are in order, and each failure has the class that says what it means.
 func TestOrderUnderRandomFaults(t *testing.T) {
 	t.Parallel()
 	n := 24

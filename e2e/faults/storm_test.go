@@ -47,8 +47,8 @@ const (
 	initChance  = 40 // a client that asks for a producer id
 )
 
-// storm strikes the requests of a producer. Its seed decides which fault the n-th request of a partition meets, and what
-// the n-th request of a broker does; how partitions come together in requests is left to chance.
+// storm strikes the requests of a producer. Its seed decides which fault the n-th request of a partition meets, and
+// what the n-th request of a broker does; how partitions come together in requests is left to chance.
 type storm struct {
 	cluster *cluster
 	seed    uint64
