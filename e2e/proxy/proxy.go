@@ -1,4 +1,4 @@
-// Package proxy is a TCP proxy that can be slow or swallow everything, for faults of a network.
+// Package proxy is a TCP proxy that can be slow, swallow everything or lead elsewhere, for faults of a network.
 package proxy
 
 import (
@@ -12,17 +12,17 @@ import (
 // Proxy forwards what comes to Addr. All methods may be called concurrently.
 type Proxy struct {
 	listener net.Listener
-	target   string
 
-	mu    sync.Mutex
-	delay time.Duration
-	hole  chan struct{} // not nil while nothing passes; closed when something does again
-	conns map[net.Conn]struct{}
-	done  bool
-	wg    sync.WaitGroup
+	mu     sync.Mutex
+	target string
+	delay  time.Duration
+	hole   chan struct{} // not nil while nothing passes; closed when something does again
+	conns  map[net.Conn]struct{}
+	done   bool
+	wg     sync.WaitGroup
 }
 
-// New starts a proxy to target, host:port.
+// New starts a proxy to target, host:port. One without a target refuses to forward until Aim gives it one.
 func New(target string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,6 +35,13 @@ func New(target string) (*Proxy, error) {
 
 // Addr is where the proxy listens, host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Aim leads new connections to another target; those that are open stay where they lead.
+func (p *Proxy) Aim(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
 
 // Delay makes every piece of data wait that long, in both directions, from now on.
 func (p *Proxy) Delay(d time.Duration) {
@@ -88,7 +95,10 @@ func (p *Proxy) accept() {
 }
 
 func (p *Proxy) serve(in net.Conn) {
-	out, err := net.Dial("tcp", p.target)
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	out, err := net.Dial("tcp", target)
 	if err != nil {
 		in.Close()
 		return

@@ -80,6 +80,23 @@ func TestForwards(t *testing.T) {
 	}
 }
 
+func TestAimsElsewhere(t *testing.T) {
+	p, err := proxy.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	c, r := dial(t, p)
+	if err := say(c, r, 5*time.Second); err == nil {
+		t.Error("a line came back through a proxy that leads nowhere")
+	}
+	p.Aim(echo(t))
+	c, r = dial(t, p)
+	if err := say(c, r, 5*time.Second); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDelaysBothWays(t *testing.T) {
 	p := start(t)
 	c, r := dial(t, p)

@@ -28,11 +28,13 @@ type Broker struct {
 // properties returns the settings of a broker in a cluster of n.
 func (b *Broker) properties(n int, voters string, controllerPort int) map[string]string {
 	replicas, inSync := min(n, 3), max(1, min(n, 3)-1)
+	plain := "PLAINTEXT://" + b.Addr
 	return map[string]string{
 		"process.roles":                    "broker,controller",
 		"node.id":                          fmt.Sprint(b.Node),
 		"controller.quorum.voters":         voters,
-		"listeners":                        fmt.Sprintf("PLAINTEXT://%s,CONTROLLER://127.0.0.1:%d", b.Addr, controllerPort),
+		"listeners":                        fmt.Sprintf("%s,CONTROLLER://127.0.0.1:%d", plain, controllerPort),
+		"advertised.listeners":             plain,
 		"controller.listener.names":        "CONTROLLER",
 		"listener.security.protocol.map":   "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
 		"log.dirs":                         filepath.Join(b.dir, "data"),

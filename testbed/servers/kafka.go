@@ -115,8 +115,8 @@ func (k *Kafka) format(ctx context.Context) error {
 	cluster := newClusterID()
 	return k.each(func(b *Broker) error {
 		jvm := []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"} // for a short life
-		args := append([]string{"format", "--cluster-id", cluster, "--config", filepath.Join(b.dir, "server.properties")},
-			scramUsers(k.users)...)
+		properties := filepath.Join(b.dir, "server.properties")
+		args := append([]string{"format", "--cluster-id", cluster, "--config", properties}, scramUsers(k.users)...)
 		cmd := b.program(ctx, jvm, "kafka.tools.StorageTool", args...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("format data of broker %d: %w:\n%s", b.Node, err, out)

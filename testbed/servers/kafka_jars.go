@@ -25,7 +25,8 @@ func KafkaJars(ctx context.Context) (string, error) {
 	return Cached(ctx, name, func(dir string) error {
 		mvn, err := exec.LookPath("mvn")
 		if err != nil {
-			return errors.New("fetch Kafka's jars: no mvn in PATH; install Apache Maven (Debian: apt-get install maven)")
+			return errors.New("fetch Kafka's jars: no mvn in PATH; " +
+				"install Apache Maven (Debian: apt-get install maven)")
 		}
 		scratch, err := os.MkdirTemp("", "posthaste-kafka-")
 		if err != nil {

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,10 +14,14 @@ type Listener struct {
 	Name string   // capital letters; Broker.Listener finds the address by it
 	TLS  *KeyPair // nil for none
 	SASL []string // mechanisms offered: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; none for no SASL
+
+	// Advertised is the host:port that clients of this listener are sent to, where that is not its own address: the one
+	// of a proxy, in a cluster of one broker.
+	Advertised string
 }
 
-// KeyPair is what a server shows to its clients, in PEM: its certificate, with those that lead to the authority, and its
-// private key in PKCS #8.
+// KeyPair is what a server shows to its clients, in PEM: its certificate, with those that lead to the authority, and
+// its private key in PKCS #8.
 type KeyPair struct {
 	Certificate, Key []byte
 }
@@ -38,6 +43,7 @@ func (b *Broker) addListener(l Listener, port int, users map[string]string, prop
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	b.listeners[l.Name] = address
 	properties["listeners"] += fmt.Sprintf(",%s://%s", l.Name, address)
+	properties["advertised.listeners"] += fmt.Sprintf(",%s://%s", l.Name, cmp.Or(l.Advertised, address))
 	properties["listener.security.protocol.map"] += fmt.Sprintf(",%s:%s", l.Name, l.protocol())
 	prefix := "listener.name." + strings.ToLower(l.Name) + "."
 	if l.TLS != nil {

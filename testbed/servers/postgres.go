@@ -23,7 +23,7 @@ const password = "postgres"
 // PostgresConfig says which server to start.
 type PostgresConfig struct {
 	Major    int               // 13 to 18
-	Dir      string            // for data, log and process note; made if missing; "" = a new one in the test bed's folder
+	Dir      string            // for data, log and process note; made if missing; "" = a new one, of the test bed
 	Port     int               // 0 = a free one
 	Durable  bool              // fsync and full page writes on: for measuring, and for crashes of more than the server
 	TLS      *KeyPair          // nil for none; clients that do not ask for it are served all the same
@@ -219,7 +219,8 @@ func PingPostgres(ctx context.Context, url string) error {
 	return err
 }
 
-// URL returns the address for the superuser, database postgres, without TLS. It stays the same when the server restarts.
+// URL returns the address for the superuser, database postgres, without TLS. It stays the same when the server
+// restarts.
 func (s *Postgres) URL() string {
 	return fmt.Sprintf("postgres://postgres:%s@127.0.0.1:%d/postgres?sslmode=disable", password, s.port)
 }

@@ -93,8 +93,8 @@ func postgresUser() (*syscall.Credential, error) {
 		}
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 	}
-	return nil, errors.New("find user for PostgreSQL: it refuses to run as root, and there is neither a user postgres " +
-		"nor a user nobody; add one or run as another user")
+	return nil, errors.New("find user for PostgreSQL: it refuses to run as root, and there is neither " +
+		"a user postgres nor a user nobody; add one or run as another user")
 }
 
 // dataFolder makes the folder for the database's files: dir/data, or, where the user as whom PostgreSQL runs can't walk

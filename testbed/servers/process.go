@@ -27,6 +27,8 @@ const (
 type Process struct {
 	Pid     int
 	Started string // as the operating system tells it; only compared
+
+	reaped <-chan struct{} // closed when nothing is left of it; nil where another process has started it
 }
 
 // Find returns the process that has this id now.
@@ -61,22 +63,33 @@ func (p Process) Signal(sig syscall.Signal) error {
 // End sends a signal and waits until the process has ended. When ctx is done before, it kills the process and returns
 // the error of ctx. A process that has ended already is no error.
 func (p Process) End(ctx context.Context, sig syscall.Signal) error {
-	if err := p.Signal(sig); err != nil {
-		if errors.Is(err, os.ErrProcessDone) {
-			return nil
-		}
+	if err := p.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	// A stopped process keeps every signal but SIGKILL for later.
 	if sig != syscall.SIGKILL {
 		_ = p.Signal(syscall.SIGCONT)
 	}
-	err := until(ctx, func() bool { return !p.Alive() })
+	err := until(ctx, func() bool { return !p.Alive() && p.gone() })
 	if err != nil && sig != syscall.SIGKILL {
 		_ = p.Signal(syscall.SIGKILL)
 		return fmt.Errorf("end process %d: killed it, for it did not end by itself: %w", p.Pid, err)
 	}
 	return err
+}
+
+// gone tells whether the process is reaped, where that is for this one to do. A large one may take its time to end even
+// after it counts as ended.
+func (p Process) gone() bool {
+	if p.reaped == nil {
+		return true
+	}
+	select {
+	case <-p.reaped:
+		return true
+	default:
+		return false
+	}
 }
 
 // start runs a command in a session of its own, so that it outlives this process and no Ctrl-C reaches it, with its
@@ -96,7 +109,12 @@ func start(cmd *exec.Cmd, dir string) (Process, error) {
 		return Process{}, fmt.Errorf("start %s: %w", filepath.Base(cmd.Path), err)
 	}
 	p, err := Find(cmd.Process.Pid)
-	go func() { _ = cmd.Wait() }() // reaps; ends with the server, which the caller ends
+	reaped := make(chan struct{})
+	go func() { // ends with the server, which the caller ends
+		_ = cmd.Wait()
+		close(reaped)
+	}()
+	p.reaped = reaped
 	if err != nil {
 		return Process{}, fmt.Errorf("start %s: it ended at once:\n%s", filepath.Base(cmd.Path), tail(dir))
 	}
@@ -117,7 +135,8 @@ func load(dir string) (Process, error) {
 	var p Process
 	pid, started, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	if _, err := fmt.Sscan(pid, &p.Pid); err != nil || started == "" {
-		return Process{}, fmt.Errorf("read %s: it should hold a process id and a start time", filepath.Join(dir, "process"))
+		return Process{}, fmt.Errorf("read %s: it should hold a process id and a start time",
+			filepath.Join(dir, "process"))
 	}
 	p.Started = started
 	return p, nil
