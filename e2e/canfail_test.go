@@ -30,11 +30,8 @@ func TestSuiteFindsMistakes(t *testing.T) {
 	}
 	for mistake, test := range tests {
 		t.Run(mistake, func(t *testing.T) {
-			b := newBed(t, testenv.DatabaseURL, oneBroker, "order.confirmed")
+			b := newBed(t, testenv.DatabaseURL, ownBroker, "order.confirmed")
 			seed := seedOf(t)
-			if len(b.pids) == 0 && len(test.harms) > 0 {
-				t.Skip("stalls need the process ids of the brokers")
-			}
 			out := trial{
 				relay:    b.wrong(mistake),
 				relays:   test.relays,
@@ -61,10 +58,7 @@ func TestSuiteFindsMistakes(t *testing.T) {
 // Two relays that take rows with SKIP LOCKED reorder the events of a key, as they say at start. It shows when one of
 // them waits for the broker with earlier events of a key in hands while the other sends later ones. Nothing is lost.
 func TestSuiteFindsReorderingOfSkipLocked(t *testing.T) {
-	b := newBed(t, testenv.DatabaseURL, oneBroker, "order.confirmed")
-	if len(b.pids) == 0 {
-		t.Skip("stalls need the process ids of the brokers")
-	}
+	b := newBed(t, testenv.DatabaseURL, ownBroker, "order.confirmed")
 	b.migrate()
 	writers := bursty(b, seedOf(t))
 	writers.Keys, writers.MaxHold = 10, 5*time.Millisecond

@@ -45,10 +45,11 @@ var (
 	chaosThreeBrokers = []chaos{
 		{name: "two relays", database: pg15, relays: 2, keys: 100, harms: everything},
 		{name: "four relays, many keys", database: pg18, relays: 4, keys: 10_000, harms: everything},
-		{name: "two relays, delete", database: pg13, relays: 2, keys: 10, harms: everything, env: settleDelete, headers: true},
+		{name: "two relays, delete", database: pg13, relays: 2, keys: 10, harms: everything, env: settleDelete,
+			headers: true},
 		// Members that judge one another at different moments must not share a lane; a slow database provokes it.
-		{name: "three relays, slow database", database: pg15, relays: 3, keys: 100, harms: []harm{terminate, freeze, lag},
-			rate: 650, maxHold: 20 * time.Millisecond},
+		{name: "three relays, slow database", database: pg15, relays: 3, keys: 100,
+			harms: []harm{terminate, freeze, lag}, rate: 650, maxHold: 20 * time.Millisecond},
 	}
 )
 
@@ -75,7 +76,7 @@ func (c chaos) run(t *testing.T, kafka cluster) {
 	}
 	b.deletes = slices.Contains(c.env, settleDelete[0])
 	harms := c.harms
-	if len(b.pids) == 0 {
+	if len(b.kafka.pids) == 0 {
 		t.Log("without the process ids of the brokers this run has no stalls")
 		harms = slices.DeleteFunc(slices.Clone(harms), harm.stalls)
 	}
@@ -97,7 +98,8 @@ func (c chaos) run(t *testing.T, kafka cluster) {
 		t.Error(err)
 	}
 	if out.Duplicates > out.allowed {
-		t.Errorf("%d duplicates, want at most %d: two chunks for each kill and stall of a relay", out.Duplicates, out.allowed)
+		t.Errorf("%d duplicates, want at most %d: two chunks for each kill and stall of a relay", out.Duplicates,
+			out.allowed)
 	}
 }
 

@@ -126,7 +126,7 @@ func (f *fleet) strike(s strike) {
 // stall stops the brokers and does what goes with it when it is half over.
 func (f *fleet) stall(s strike, m *member) {
 	over := make(chan error)
-	go func() { over <- process.Stall(s.length, f.b.pids...) }()
+	go func() { over <- process.Stall(s.length, f.b.kafka.pids...) }()
 	if s.harm != stall {
 		f.b.letPass(s.length / 2)
 	}
@@ -172,6 +172,15 @@ func (f *fleet) target(n int) *member {
 		return nil
 	}
 	return awake[n%len(awake)]
+}
+
+// logged counts the lines that the relays which are left have logged.
+func (f *fleet) logged() int {
+	n := 0
+	for _, m := range f.members {
+		n += m.LogLines()
+	}
+	return n
 }
 
 // stop asks all relays to stop and waits.

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,10 +21,22 @@ func TestMain(m *testing.M) {
 	if built, err = os.MkdirTemp("", "posthaste-e2e-"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(withServers{m}, goleak.Cleanup(func(code int) {
 		os.RemoveAll(built)
 		os.Exit(code)
 	}))
+}
+
+// withServers removes the servers that tests have started and kept, before anybody looks for what is left over.
+type withServers struct{ *testing.M }
+
+func (m withServers) Run() int {
+	code := m.M.Run()
+	if err := removeOwn(); err != nil {
+		fmt.Fprintln(os.Stderr, "remove the suite's own broker:", err)
+		return max(code, 1)
+	}
+	return code
 }
 
 // posthaste returns the binary under test.
@@ -82,11 +95,20 @@ func seedOf(t *testing.T) uint64 {
 	return seed
 }
 
+// span is a time that is what a test is about: how long an outage lasts, how long a transaction stays open. A long run
+// takes the time of the case as it was reported.
+func span(short, long time.Duration) time.Duration {
+	if os.Getenv("POSTHASTE_E2E_LONG") != "" {
+		return long
+	}
+	return short
+}
+
 // loadTime returns how long a chaos run writes.
 func loadTime(t *testing.T) time.Duration {
 	given := os.Getenv("POSTHASTE_E2E_SECONDS")
 	if given == "" {
-		return 20 * time.Second
+		return span(20*time.Second, 2*time.Minute)
 	}
 	seconds, err := strconv.Atoi(given)
 	if err != nil || seconds < 5 {

@@ -38,7 +38,7 @@ const batchMax = 40
 func (b *bed) settings() []string {
 	return []string{
 		"DATABASE_URL=" + b.dsn,
-		"KAFKA_BROKERS=" + strings.Join(b.brokers, ","),
+		"KAFKA_BROKERS=" + strings.Join(b.kafka.relays, ","),
 		fmt.Sprintf("OUTBOX_RELAY_BATCH_SIZE=%d", batchMax/2),
 		fmt.Sprintf("POSTHASTE_RELAY_BATCH_MAX=%d", batchMax),
 		"POSTHASTE_HTTP_ADDR=",
@@ -64,8 +64,8 @@ func (b *bed) start(spec process.Spec) *process.Process {
 	return p
 }
 
-// stop asks a relay to stop and fails the test unless it exits with status 0 in time. Before a process has said its first
-// word, the signal would end it like any program.
+// stop asks a relay to stop and fails the test unless it exits with status 0 in time. Before a process has said its
+// first word, the signal would end it like any program.
 func (b *bed) stop(p *process.Process) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, 25*time.Second)

@@ -48,9 +48,10 @@ func schedule(seed uint64, load time.Duration, harms []harm) []strike {
 		order = append(order, harms[i])
 	}
 	between := func(low, high time.Duration) time.Duration { return low + time.Duration(rng.Int64N(int64(high-low))) }
+	pause := func() time.Duration { return between(300*time.Millisecond, 1800*time.Millisecond) }
 	var strikes []strike
 	lastLong := -frozen
-	for at := 2 * time.Second; at < load-time.Second && len(harms) > 0; at += between(300*time.Millisecond, 1800*time.Millisecond) {
+	for at := 2 * time.Second; at < load-time.Second && len(harms) > 0; at += pause() {
 		var h harm
 		if len(order) > 0 {
 			h, order = order[0], order[1:]
@@ -77,7 +78,8 @@ func schedule(seed uint64, load time.Duration, harms []harm) []strike {
 
 func TestScheduleComesFromTheSeed(t *testing.T) {
 	harms := []harm{kill, freeze, stall, stallTerminate}
-	one, again, other := schedule(1, time.Minute, harms), schedule(1, time.Minute, harms), schedule(2, time.Minute, harms)
+	of := func(seed uint64) []strike { return schedule(seed, time.Minute, harms) }
+	one, again, other := of(1), of(1), of(2)
 	if !reflect.DeepEqual(one, again) {
 		t.Error("the same seed gives two schedules")
 	}

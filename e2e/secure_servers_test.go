@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"os"
 	"testing"
 	"time"
 
@@ -52,13 +51,8 @@ func startSecured(t *testing.T) *secured {
 				{Name: saslListener, TLS: good, SASL: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}},
 				{Name: scramListener, SASL: []string{"SCRAM-SHA-256"}},
 			},
-			Users: map[string]string{secureUser: s.secret},
-			// Who comes by the plain listener has no name; all others may do what no rule is about.
-			Properties: map[string]string{
-				"authorizer.class.name":          "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-				"super.users":                    "User:ANONYMOUS",
-				"allow.everyone.if.no.acl.found": "true",
-			},
+			Users:      map[string]string{secureUser: s.secret},
+			Properties: guarded,
 		})
 		if err == nil {
 			t.Cleanup(func() { remove(t, k) })
@@ -86,23 +80,11 @@ func remove(t *testing.T, server interface{ Remove() error }) {
 	}
 }
 
-// bed makes a database with an outbox and a topic, on the private servers.
+// bed makes a database with an outbox and topics, on the private servers.
 func (s *secured) bed(t *testing.T, topics ...string) *bed {
 	t.Helper()
-	b := &bed{t: t, ctx: t.Context(), brokers: []string{s.broker.Addr}, unique: "e2e" + random()}
-	b.dsn = createDatabase(t, s.postgres.URL(), b.unique)
-	b.db = connect(t, b.dsn)
-	ddl, err := os.ReadFile("testdata/seed.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.exec(string(ddl))
-	for _, name := range topics {
-		b.topics = append(b.topics, b.unique+"."+name)
-	}
-	if len(topics) > 0 {
-		b.createTopics(1, b.topics...)
-	}
+	list := []string{s.broker.Addr}
+	b := makeBed(t, s.postgres.URL(), brokers{addrs: list, relays: list}, topics...)
 	b.migrate()
 	return b
 }

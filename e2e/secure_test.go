@@ -1,13 +1,11 @@
 package e2e_test
 
 import (
-	"cmp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"posthaste.dev/posthaste/e2e/check"
 	"posthaste.dev/posthaste/kafka"
@@ -76,28 +74,11 @@ func (b *bed) awaitTLS() {
 // are there, the events arrive.
 func (s *secured) testForbiddenTopics(t *testing.T) {
 	b := s.bed(t, "open", "visible", "hidden")
-	client, err := kgo.NewClient(kgo.SeedBrokers(s.broker.Addr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	admin := kadm.NewClient(client)
-	// A rule for anybody ends what is allowed to all.
-	rule := func(user, topic string, operation kadm.ACLOperation) *kadm.ACLBuilder {
-		return kadm.NewACLs().Allow("User:" + user).AllowHosts("*").Topics(topic).Operations(operation).
-			ResourcePatternType(kadm.ACLPatternLiteral)
-	}
-	rules := []*kadm.ACLBuilder{
-		rule(secureUser, b.topics[1], kadm.OpDescribe),
-		rule("somebody", b.topics[2], kadm.OpWrite),
-	}
-	for _, r := range rules {
-		if made, err := admin.CreateACLs(b.ctx, r); cmp.Or(err, made[0].Err) != nil {
-			t.Fatal(cmp.Or(err, made[0].Err))
-		}
-	}
+	seen := b.allow(secureUser, kadm.OpDescribe, b.topics[1])
+	written := b.allow("somebody", kadm.OpWrite, b.topics[2])
 	for _, topic := range b.topics {
-		b.exec(`insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
+		b.exec(`
+			insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
 			values (gen_random_uuid(), 'Order', 'k', 'order.confirmed.v1', '{"n": 1}', $1, 'k')`, topic)
 	}
 	process := b.start(b.relay(kafkaEnv(s.login(saslListener, kafka.SASLPlain))...))
@@ -106,15 +87,13 @@ func (s *secured) testForbiddenTopics(t *testing.T) {
 		t.Errorf("the first event to arrive is of %s, want %s", first[0].Topic, b.topics[0])
 	}
 	for _, topic := range b.topics[1:] {
+		reason := "topic " + topic + " may not be written by this client; grant it"
 		b.await(10*time.Second, "the relay says why events of "+topic+" wait", func() bool {
-			return strings.Contains(process.LogTail(1000), "topic "+topic+" may not be written by this client; grant it")
+			return strings.Contains(process.LogTail(1000), reason)
 		})
 	}
-	for _, r := range rules {
-		if _, err := admin.DeleteACLs(b.ctx, r); err != nil {
-			t.Fatal(err)
-		}
-	}
+	seen()
+	written()
 	b.expect(arrivals, 3, 30*time.Second)
 	b.drain(10 * time.Second)
 	b.stop(process)

@@ -29,19 +29,21 @@ func TestTakeOver(t *testing.T) {
 			first, second := b.start(b.relay()), b.start(b.relay())
 			b.awaitShares(2)
 			arrivals := b.follow()
-
-			test.harm(first)
-			gone := time.Now()
 			const events = 256 // of as many keys, so all lanes have some
-			for n := range events {
-				b.write(fmt.Sprintf("key-%d", n))
-			}
-			ctx, cancel := context.WithTimeout(b.ctx, test.within+10*time.Second)
+			b.writeMany(events, events)
+			b.expect(arrivals, events, 30*time.Second) // by now every connection is there, and every topic known
+
+			gone := time.Now()
+			test.harm(first)
+			b.writeMany(events, events)
+			ctx, cancel := context.WithTimeout(b.ctx, test.within+20*time.Second)
 			defer cancel()
-			if _, err := arrivals.Wait(ctx, func(all []check.Arrival) bool { return len(distinct(all)) == events }); err != nil {
+			whole := func(all []check.Arrival) bool { return len(distinct(all)) == 2*events }
+			all, err := arrivals.Wait(ctx, whole)
+			if err != nil {
 				t.Fatal(err)
 			}
-			took := time.Since(gone)
+			took := all[len(all)-1].At.Sub(gone)
 			t.Logf("all lanes flow %s after the relay went", took.Round(time.Millisecond))
 			if took > test.within {
 				t.Errorf("take-over took %s, want at most %s", took, test.within)
@@ -68,11 +70,12 @@ func (b *bed) awaitShares(relays int) {
 	b.t.Helper()
 	b.await(15*time.Second, fmt.Sprintf("%d relays share the lanes evenly", relays), func() bool {
 		var owners, free, least, most int
-		err := b.db.QueryRow(b.ctx, `
+		row := b.db.QueryRow(b.ctx, `
 			select count(owner), coalesce(sum(lanes) filter (where owner is null), 0),
-				coalesce(min(lanes) filter (where owner is not null), 0), coalesce(max(lanes) filter (where owner is not null), 0)
-			from (select owner, count(*) as lanes from posthaste.lane group by owner) share`).Scan(&owners, &free, &least, &most)
-		if err != nil {
+				coalesce(min(lanes) filter (where owner is not null), 0),
+				coalesce(max(lanes) filter (where owner is not null), 0)
+			from (select owner, count(*) as lanes from posthaste.lane group by owner) share`)
+		if err := row.Scan(&owners, &free, &least, &most); err != nil {
 			b.t.Fatal(err)
 		}
 		return owners == relays && free == 0 && most-least <= 1

@@ -17,7 +17,8 @@ func Judge(h History) Report {
 
 	records := slices.Clone(h.Records)
 	slices.SortFunc(records, func(a, b Record) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition),
+			cmp.Compare(a.Offset, b.Offset))
 	})
 	first := map[string]Record{}
 	orders := map[lineKey]*line{}

@@ -152,7 +152,8 @@ func TestEveryFaultIsFound(t *testing.T) {
 		},
 		"a header double": {
 			func(h *check.History) {
-				h.Records[1].Headers = append(h.Records[1].Headers, check.Header{Name: "event_type", Value: "order.confirmed.v1"})
+				second := check.Header{Name: "event_type", Value: "order.confirmed.v1"}
+				h.Records[1].Headers = append(h.Records[1].Headers, second)
 			},
 			map[check.Kind]int{check.Headers: 1},
 		},

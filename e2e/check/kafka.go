@@ -80,7 +80,8 @@ func ends(ctx context.Context, client *kgo.Client, topics []string) (map[Partiti
 
 func newRecord(rec *kgo.Record) Record {
 	r := Record{
-		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Key: rec.Key, Value: rec.Value, Time: rec.Timestamp,
+		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Key: rec.Key, Value: rec.Value,
+		Time: rec.Timestamp,
 	}
 	for _, h := range rec.Headers {
 		r.Headers = append(r.Headers, Header{h.Key, string(h.Value)})

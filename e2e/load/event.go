@@ -30,7 +30,9 @@ func (w worker) event(key string) check.Event {
 	}
 	if w.Headers && w.rng.IntN(2) == 0 {
 		e.Headers = map[string]string{
-			"traceparent": fmt.Sprintf("00-%032x-%016x-01", w.rng.Uint64(), w.rng.Uint64()), "tenant": `a"b`, "empty": "",
+			"traceparent": fmt.Sprintf("00-%032x-%016x-01", w.rng.Uint64(), w.rng.Uint64()),
+			"tenant":      `a"b`,
+			"empty":       "",
 		}
 	}
 	return e
@@ -40,7 +42,8 @@ func (w worker) event(key string) check.Event {
 func (w worker) insertSQL(ctx context.Context, tx pgx.Tx, table string, events []check.Event) error {
 	for i := range events {
 		e := &events[i]
-		column, parameter, args := "", "", []any{e.EventID, e.AggregateType, e.AggregateID, e.Type, e.Value, e.Topic, e.Key}
+		args := []any{e.EventID, e.AggregateType, e.AggregateID, e.Type, e.Value, e.Topic, e.Key}
+		column, parameter := "", ""
 		if e.Headers != nil {
 			headers, err := json.Marshal(e.Headers)
 			if err != nil {

@@ -42,8 +42,9 @@ func Library(table string, headers bool, topics []string) (Insert, error) {
 		}
 		for i := range events {
 			e := &events[i]
-			err := tx.QueryRow(ctx, `select id, payload::text, created_at from `+table+` where event_id = $1`, e.EventID).
-				Scan(&e.ID, &e.Value, &e.CreatedAt)
+			row := tx.QueryRow(ctx, `
+				select id, payload::text, created_at from `+table+` where event_id = $1`, e.EventID)
+			err := row.Scan(&e.ID, &e.Value, &e.CreatedAt)
 			if err != nil {
 				return fmt.Errorf("read event again: %w", err)
 			}

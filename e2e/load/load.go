@@ -44,9 +44,11 @@ const (
 
 // Prepare makes the business table that locked writers need, with a row for each key.
 func (p Population) Prepare(ctx context.Context, db *pgxpool.Pool) error {
-	_, err := db.Exec(ctx, `create table if not exists aggregate (id text primary key, version integer not null default 0)`)
+	_, err := db.Exec(ctx, `
+		create table if not exists aggregate (id text primary key, version integer not null default 0)`)
 	if err == nil {
-		_, err = db.Exec(ctx, `insert into aggregate (id) select $1 || n from generate_series(0, $2::int - 1) n`, p.Prefix, p.Keys)
+		_, err = db.Exec(ctx, `
+			insert into aggregate (id) select $1 || n from generate_series(0, $2::int - 1) n`, p.Prefix, p.Keys)
 	}
 	if err != nil {
 		return fmt.Errorf("prepare aggregates: %w", err)

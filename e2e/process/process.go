@@ -105,6 +105,15 @@ func (p *Process) LogTail(lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
+// LogLines counts the lines that the process has logged.
+func (p *Process) LogLines() int {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return 0 // it is there as soon as the process is
+	}
+	return strings.Count(string(text), "\n")
+}
+
 // Stall stops the processes with these ids for a while and lets them go on, all together, and returns when they do. It
 // is a child that does it: whatever becomes of the caller meanwhile, no broker stays stopped.
 func Stall(d time.Duration, pids ...int) error {
@@ -119,10 +128,4 @@ func Stall(d time.Duration, pids ...int) error {
 		return fmt.Errorf("stall processes %s: %w: %s", ids, err, out)
 	}
 	return nil
-}
-
-// Stopped tells whether a process is stopped by a signal. It asks ps, which every unix has.
-func Stopped(pid int) bool {
-	state, err := exec.Command("ps", "-o", "state=", "-p", fmt.Sprint(pid)).Output()
-	return err == nil && strings.HasPrefix(string(state), "T")
 }

@@ -22,8 +22,8 @@ func (r *relay) read(ctx context.Context, tx pgx.Tx) ([]row, error) {
 		floor = r.last
 	}
 	rows, err := tx.Query(ctx, `
-		select id, event_id::text, aggregate_type, aggregate_id, event_type, topic, partition_key, payload::text, created_at,
-			coalesce(to_jsonb(o) -> 'headers', 'null')::text
+		select id, event_id::text, aggregate_type, aggregate_id, event_type, topic, partition_key, payload::text,
+			created_at, coalesce(to_jsonb(o) -> 'headers', 'null')::text
 		from outbox_event o
 		where published_at is null and id > $1
 		order by id limit $2`, floor, r.limit)
@@ -41,7 +41,8 @@ func (r *relay) row(pgRow pgx.CollectableRow) (row, error) {
 	var id int64
 	var eventID, aggregateType, aggregateID, eventType, topic, key, payload, extra string
 	var createdAt time.Time
-	err := pgRow.Scan(&id, &eventID, &aggregateType, &aggregateID, &eventType, &topic, &key, &payload, &createdAt, &extra)
+	err := pgRow.Scan(&id, &eventID, &aggregateType, &aggregateID, &eventType, &topic, &key, &payload, &createdAt,
+		&extra)
 	if err != nil {
 		return row{}, err
 	}
