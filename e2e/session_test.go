@@ -8,6 +8,7 @@ import (
 // Whatever a database or role says of time zones and formats, and wherever the relay's host believes to be: the relays
 // share, nobody is thought dead, and each event's time is the right instant in UTC.
 func TestSettingsOfSessionsChangeNothing(t *testing.T) {
+	t.Parallel()
 	for _, zone := range []string{"Asia/Kathmandu", "Pacific/Fakaofo", "<-12>+12"} {
 		t.Run(zone, func(t *testing.T) {
 			b := newBed(t, pg15, oneBroker, "order.confirmed")

@@ -16,7 +16,8 @@ import (
 // A topic that is deleted and made again, with another number of partitions, is found again without a restart, however
 // long it was away. Another topic does not suffer.
 func TestTopicMadeAnewIsFound(t *testing.T) {
-	b := newBed(t, pg15, ownBroker, "order.confirmed", "order.cancelled")
+	t.Parallel()
+	b := newBed(t, pg15, oneBroker, "order.confirmed", "order.cancelled")
 	b.migrate()
 	relay := b.start(b.relay())
 	stop := b.writeSteadily()
