@@ -3,8 +3,10 @@ package check
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -15,10 +17,7 @@ func ReadTopics(ctx context.Context, brokers []string, topics ...string) ([]Reco
 		return nil, fmt.Errorf("read topics: %w", err)
 	}
 	defer client.Close()
-	starts, err := kadm.NewClient(client).ListStartOffsets(ctx, topics...)
-	if err == nil {
-		err = starts.Error()
-	}
+	starts, err := listed(ctx, kadm.NewClient(client).ListStartOffsets, topics)
 	if err != nil {
 		return nil, fmt.Errorf("read topics: list start offsets: %w", err)
 	}
@@ -64,17 +63,34 @@ func ReadTopics(ctx context.Context, brokers []string, topics ...string) ([]Reco
 	return records, nil
 }
 
+// listed asks until every partition answers: a broker that was stopped for long is without its partitions for a moment
+// when it is back.
+func listed(ctx context.Context, list func(context.Context, ...string) (kadm.ListedOffsets, error),
+	topics []string) (kadm.ListedOffsets, error) {
+	for {
+		all, err := list(ctx, topics...)
+		if err == nil {
+			err = all.Error()
+		}
+		if !kerr.IsRetriable(err) {
+			return all, err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
 // ends lists the high watermarks.
 func ends(ctx context.Context, client *kgo.Client, topics []string) (map[Partition]int64, error) {
-	listed, err := kadm.NewClient(client).ListEndOffsets(ctx, topics...)
-	if err == nil {
-		err = listed.Error()
-	}
+	all, err := listed(ctx, kadm.NewClient(client).ListEndOffsets, topics)
 	if err != nil {
 		return nil, fmt.Errorf("list end offsets: %w", err)
 	}
 	ends := map[Partition]int64{}
-	listed.Each(func(o kadm.ListedOffset) { ends[Partition{o.Topic, o.Partition}] = o.Offset })
+	all.Each(func(o kadm.ListedOffset) { ends[Partition{o.Topic, o.Partition}] = o.Offset })
 	return ends, nil
 }
 
