@@ -66,12 +66,12 @@ func TestStopsUnderLoadSendNothingTwice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var strikes []strike
 	var at time.Duration
-	for range int(span(3, 20)) {
+	for range int(span(2, 20)) {
 		at += 2*time.Second + time.Duration(rng.Int64N(int64(3*time.Second)))
 		strikes = append(strikes, strike{at: at, harm: terminate})
 	}
 	writers := bursty(b, seed)
-	writers.Rate = 50 // what comes by a slow network of so few bytes at a time
+	writers.Rate = 30 // what comes by a slow network of so few bytes at a time
 	network := ownKafka(t).network
 	network.Delay(time.Second) // there and back
 	defer network.Delay(0)

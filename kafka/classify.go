@@ -75,6 +75,7 @@ func explainConnect(err error, brokers []string) error {
 		name      x509.HostnameError
 		invalid   x509.CertificateInvalidError
 		lookup    *net.DNSError
+		network   *net.OpError
 		e         = &ConnectError{Brokers: brokers, Source: err}
 	)
 	switch {
@@ -104,6 +105,9 @@ func explainConnect(err error, brokers []string) error {
 		e.Cause, e.Fix, e.Waits = "no host "+lookup.Name, "check KAFKA_BROKERS", true
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Cause, e.Fix, e.Waits = "no answer in time", "check that the brokers run and can be reached", true
+	case errors.As(err, &network) && network.Source != nil:
+		// The whole text has the port on this side, which would make each try a news of its own in the log.
+		e.Cause, e.Fix, e.Waits = network.Err.Error(), "check that the brokers run and can be reached", true
 	default:
 		e.Cause, e.Fix, e.Waits = err.Error(), "check that the brokers run and can be reached", true
 	}
