@@ -190,6 +190,16 @@ func (b *bed) allow(user string, operation kadm.ACLOperation, topics ...string) 
 	if err != nil {
 		b.t.Fatalf("make rules: %v", err)
 	}
+	// The controller answers before the broker obeys.
+	b.await(30*time.Second, "the broker knows the rules", func() bool {
+		described, err := admin.DescribeACLs(b.ctx, rule)
+		b.ok(err)
+		n := 0
+		for _, d := range described {
+			n += len(d.Described)
+		}
+		return n == len(topics)
+	})
 	return func() {
 		if _, err := admin.DeleteACLs(b.ctx, rule); err != nil {
 			b.t.Fatalf("delete rules: %v", err)
