@@ -38,6 +38,11 @@ func Cached(ctx context.Context, name string, build func(dir string) error) (str
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
+	// What a process that was killed left half done is nobody's now: we hold the lock.
+	stale, _ := filepath.Glob(filepath.Join(base, name+".new-*")) // its only error is a malformed pattern
+	for _, dir := range stale {
+		_ = os.RemoveAll(dir) // if it stays, it is in nobody's way
+	}
 	fresh, err := os.MkdirTemp(base, name+".new-")
 	if err != nil {
 		return "", fmt.Errorf("make cache folder: %w", err)

@@ -28,6 +28,9 @@ type PostgresConfig struct {
 	Durable  bool              // fsync and full page writes on: for measuring, and for crashes of more than the server
 	TLS      *KeyPair          // nil for none; clients that do not ask for it are served all the same
 	Settings map[string]string // of postgresql.conf, over the test bed's own
+
+	// Download is called before the binaries of a version are downloaded, which takes a while; nil for no need to know.
+	Download func(version string)
 }
 
 // Postgres is a running server, or one that was stopped and can start again.
@@ -62,7 +65,7 @@ func StartPostgres(ctx context.Context, config PostgresConfig) (*Postgres, error
 }
 
 func newPostgres(ctx context.Context, config PostgresConfig) (*Postgres, error) {
-	bin, err := postgresBin(ctx, config.Major)
+	bin, err := postgresBin(ctx, config.Major, config.Download)
 	if err != nil {
 		return nil, err
 	}

@@ -26,8 +26,19 @@ var embeddedVersions = map[int]embedded.PostgresVersion{
 	18: embedded.V18,
 }
 
+// DownloadError says that a server's binaries could not be had from the network.
+type DownloadError struct {
+	What string
+	Err  error
+}
+
+func (e *DownloadError) Error() string { return fmt.Sprintf("download %s: %v", e.What, e.Err) }
+
+// Unwrap returns the cause.
+func (e *DownloadError) Unwrap() error { return e.Err }
+
 // postgresBin returns the folder with initdb and postgres of a major, downloaded the first time if need be.
-func postgresBin(ctx context.Context, major int) (string, error) {
+func postgresBin(ctx context.Context, major int, download func(version string)) (string, error) {
 	debian := fmt.Sprintf("/usr/lib/postgresql/%d/bin", major)
 	if _, err := os.Stat(filepath.Join(debian, "postgres")); err == nil {
 		return debian, nil
@@ -37,17 +48,39 @@ func postgresBin(ctx context.Context, major int) (string, error) {
 		return "", fmt.Errorf("find PostgreSQL %d: only majors 13 to 18 are known here", major)
 	}
 	dir, err := Cached(ctx, "postgres-"+string(version), func(dir string) error {
-		if err := unpackPostgres(version, dir); err != nil {
-			return fmt.Errorf("download PostgreSQL %s: %w", version, err)
+		if download != nil {
+			download(string(version))
+		}
+		if err := unpackPostgres(ctx, version, dir); err != nil {
+			return &DownloadError{"PostgreSQL " + string(version), err}
 		}
 		return nil
 	})
 	return filepath.Join(dir, "bin"), err
 }
 
-// unpackPostgres brings the binaries into dir. embedded-postgres has no function for that alone, so a server is started
-// and stopped; as root it gets no further than initdb, which refuses root, and by then the binaries are there.
-func unpackPostgres(version embedded.PostgresVersion, dir string) error {
+// unpackPostgres brings the binaries into dir. When ctx ends, the download is left to itself, for the library knows no
+// context; it deletes what it still made, if this process lives that long.
+func unpackPostgres(ctx context.Context, version embedded.PostgresVersion, dir string) error {
+	done := make(chan error, 1)
+	go func() {
+		err := downloadPostgres(version, dir)
+		if ctx.Err() != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// downloadPostgres has embedded-postgres fetch the binaries. There is no function for that alone, so it is asked for a
+// server that can't be: initdb refuses the encoding, and by then the binaries are there.
+func downloadPostgres(version embedded.PostgresVersion, dir string) error {
 	scratch, err := os.MkdirTemp("", "posthaste-postgres-")
 	if err != nil {
 		return err
@@ -57,22 +90,28 @@ func unpackPostgres(version embedded.PostgresVersion, dir string) error {
 	if err != nil {
 		return err
 	}
-	server := embedded.NewDatabase(embedded.DefaultConfig().
+	unpacked := filepath.Join(dir, "unpacked") // beside it the library keeps what is half unpacked
+	refused := embedded.NewDatabase(embedded.DefaultConfig().
 		Version(version).
 		Port(uint32(ports[0])).
 		CachePath(filepath.Join(scratch, "archive")).
 		RuntimePath(filepath.Join(scratch, "runtime")).
-		BinariesPath(dir).
+		BinariesPath(unpacked).
 		DataPath(filepath.Join(scratch, "data")).
-		Logger(io.Discard))
-	started := server.Start()
-	if started == nil {
-		return server.Stop()
+		Encoding("none-of-these").
+		Logger(io.Discard)).Start()
+	out, err := exec.Command(filepath.Join(unpacked, "bin", "postgres"), "--version").CombinedOutput()
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return refused // it did not get that far
+	case err != nil:
+		return fmt.Errorf("run postgres --version: %w: %s", err, out)
 	}
-	if out, err := exec.Command(filepath.Join(dir, "bin", "postgres"), "--version").CombinedOutput(); err != nil {
-		return errors.Join(started, fmt.Errorf("run postgres --version: %w: %s", err, out))
+	parts, err := os.ReadDir(unpacked)
+	for _, part := range parts {
+		err = errors.Join(err, os.Rename(filepath.Join(unpacked, part.Name()), filepath.Join(dir, part.Name())))
 	}
-	return nil
+	return errors.Join(err, os.RemoveAll(unpacked))
 }
 
 // postgresUser returns as whom PostgreSQL runs: as the caller, and in root's case, since PostgreSQL refuses root, as
