@@ -54,6 +54,14 @@ func innermostOf(err error) error {
 	return err
 }
 
+// addr is where the pages are, with the port that the system chose if it was to choose one; "" for nowhere.
+func (p *pages) addr() string {
+	if p.listener == nil {
+		return ""
+	}
+	return p.listener.Addr().String()
+}
+
 // run serves until the context ends.
 func (p *pages) run(ctx context.Context) error {
 	if p.listener == nil {

@@ -54,7 +54,8 @@ func runRelay(ctx context.Context, cfg *settings.Config, logger *slog.Logger) er
 		return err
 	}
 	logger.Info("posthaste relay", "version", programVersion(), "table", names.Table.String(),
-		"schema", names.Schema, "group", names.Group, "brokers", strings.Join(cfg.Kafka.Brokers, ","), "http", cfg.HTTP.Addr)
+		"schema", names.Schema, "group", names.Group,
+		"brokers", strings.Join(cfg.Kafka.Brokers, ","), "http", server.addr())
 	// The pages outlive the relay's draining, so that a supervisor can watch it.
 	serve, stop := context.WithCancel(context.WithoutCancel(ctx))
 	group, running := errgroup.WithContext(ctx)

@@ -223,7 +223,8 @@ func processTable(c *Config) []Setting {
 			Group: GroupHTTP, Env: "POSTHASTE_HTTP_ADDR", Flag: "http-addr",
 			Key: "http.addr", Default: "127.0.0.1:9188",
 			empty: true,
-			Help:  "where /livez, /readyz and /metrics are served, host:port or :port; empty: nowhere",
+			Help: "where /livez, /readyz and /metrics are served, host:port or :port; empty: nowhere; port 0: a " +
+				"free one, which the log tells",
 			Why:   "answers this machine only; in a container give :9188",
 			value: address(&c.HTTP.Addr),
 		},

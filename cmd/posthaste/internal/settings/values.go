@@ -181,7 +181,11 @@ func address(field *string) value {
 		form: "host:port or :port, or empty",
 		parse: func(s string) error {
 			if s != "" {
-				if _, _, err := splitHostPort(s); err != nil {
+				checked := s
+				if host, any := strings.CutSuffix(s, ":0"); any {
+					checked = host + ":1" // of port 0 all but the port must be right
+				}
+				if _, _, err := splitHostPort(checked); err != nil {
 					return fmt.Errorf("want host:port or :port, or nothing: %w", err)
 				}
 			}
