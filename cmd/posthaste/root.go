@@ -42,7 +42,7 @@ POSTHASTE_CONFIG names, in this order. posthaste config shows them, and where ea
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	settings.AddConfigFlag(root.PersistentFlags())
-	root.AddCommand(newMigrate(), newLanes(), newGroups(), newRelay(), newConfig(), newVersion())
+	root.AddCommand(newMigrate(), newLanes(), newGroups(), newRelay(), newConfig(), newDemo(), newVersion())
 	return root
 }
 

@@ -41,6 +41,7 @@ var rules = []rule{
 		others: []string{"github.com/jackc/pgx/v5", "github.com/twmb/franz-go"}},
 	{path: "testbed", own: []string{"internal/testenv", "testbed/..."}, others: []string{"*"}},
 	{path: "cmd", own: []string{"", "relay", "postgres", "kafka", "internal/pgname", "cmd/..."}, others: []string{"*"}},
+	{path: "cmd/posthaste/internal/demo", own: []string{"", "kafka", "cmd/...", "testbed/servers"}, others: []string{"*"}},
 	{path: "e2e", own: []string{"", "internal/testenv", "testbed/...", "e2e/..."}, others: []string{"*"}},
 }
 
