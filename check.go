@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"posthaste.dev/posthaste/internal/pgname"
 	"posthaste.dev/posthaste/internal/wire"
 )
 
@@ -121,7 +122,18 @@ func (c *checker) run(ctx context.Context, w *Writer, now time.Time) error {
 		id: id, aggregateType: t.Aggregate, aggregateID: e.AggregateID, eventType: e.Type,
 		payload: payload, topic: t.Topic, key: e.Key, headers: object,
 	}
+	c.shared(w.columns)
 	return nil
+}
+
+// shared refuses values that differ although the mapping of columns puts them into one.
+func (c *checker) shared(columns pgname.Columns) {
+	for later, first := range columns.Shared() {
+		if a, b := c.record.value(first), c.record.value(later); a != b {
+			c.refuse(later, fmt.Errorf("%w: its %s is %s, and Config.Columns puts both into one column", ErrMismatch, first,
+				printable(a)))
+		}
+	}
 }
 
 func (c *checker) text(field, value string) {

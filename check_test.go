@@ -222,7 +222,7 @@ func BenchmarkCheck(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				w.columns(records)
+				w.parameters(records)
 			}
 		})
 	}

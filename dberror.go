@@ -25,7 +25,7 @@ func (w *Writer) explain(err error, records []record) error {
 	var hint string
 	switch sqlState(err) {
 	case "23505":
-		if duplicate := duplicateEvent(err, records); duplicate != nil {
+		if duplicate := duplicateEvent(err, w.columns.Name("event_id"), records); duplicate != nil {
 			return fmt.Errorf("write events: %w", duplicate)
 		}
 		hint = fmt.Sprintf("a unique constraint of %s other than that on event_id: if it is the primary key, the sequence "+
@@ -37,14 +37,15 @@ func (w *Writer) explain(err error, records []record) error {
 	case "42P01":
 		hint = fmt.Sprintf("there is no table %s: create it by `posthaste migrate up`, or correct Config.Table", w.table)
 	case "42703":
-		hint = fmt.Sprintf("the table %s lacks a column of an outbox: check it by `posthaste migrate status`", w.table)
+		hint = fmt.Sprintf("the table %s lacks a column of an outbox: check it by `posthaste migrate status`, and "+
+			"Config.Columns where it has other names", w.table)
 		if w.headers {
 			hint = fmt.Sprintf("the table %s lacks a column, probably headers: add it by `posthaste migrate up --headers`, "+
 				"or set Config.Headers to false", w.table)
 		}
 	case "42501":
-		hint = fmt.Sprintf("the role may not insert into %s: grant insert on the table and usage on its schema, and see "+
-			"that no row-level security refuses the row", w.table)
+		hint = fmt.Sprintf("the role may not insert into %s: grant insert on the table and usage on its schema "+
+			"(posthaste migrate --print-grants), and see that no row-level security refuses the row", w.table)
 	case "25006":
 		hint = "the transaction is read-only, or the server a standby: write on the primary in a read-write transaction"
 	case "25P02":
@@ -64,8 +65,8 @@ func (w *Writer) explain(err error, records []record) error {
 
 // duplicateEvent finds the event that a unique violation is about, or returns nil if it is about something else. The
 // server's words are in the server's language, but the detail always holds the refused value; a role that may not read
-// the table is not told it, and then the constraint's name must do.
-func duplicateEvent(err error, records []record) *EventError {
+// the table is not told it, and then the constraint's name, which has the column's in it, must do.
+func duplicateEvent(err error, column string, records []record) *EventError {
 	detail, constraint := violation(err)
 	refuse := func(i int, id uuid.UUID, eventType string) *EventError {
 		return &EventError{Index: i, EventType: eventType, EventID: id, Field: "event_id",
@@ -77,7 +78,7 @@ func duplicateEvent(err error, records []record) *EventError {
 		}
 	}
 	switch {
-	case !strings.Contains(constraint, "event_id"):
+	case !strings.Contains(constraint, column):
 		return nil
 	case len(records) == 1:
 		return refuse(0, records[0].id, records[0].eventType)

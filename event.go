@@ -63,6 +63,21 @@ type record struct {
 
 const columnCount = 8
 
+// value returns one of the columns that may share another's place.
+func (r *record) value(column string) string {
+	switch column {
+	case "aggregate_type":
+		return r.aggregateType
+	case "aggregate_id":
+		return r.aggregateID
+	case "event_type":
+		return r.eventType
+	case "topic":
+		return r.topic
+	}
+	return r.key
+}
+
 // columns is the order of the insert's parameters; the optional column stands last.
 func (r *record) columns() [columnCount]string {
 	return [...]string{r.id.String(), r.aggregateType, r.aggregateID, r.eventType, r.payload, r.topic, r.key, r.headers}

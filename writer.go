@@ -33,6 +33,13 @@ type Config struct {
 	// unless it names one, whatever the search_path. Default: DefaultTable.
 	Table string
 
+	// Columns names the columns of a table that has others than the usual ones: {"event_id": "uuid", "payload": "body"},
+	// the other name as it would stand in SQL. An empty name says that the table has no such column, which may be said of
+	// aggregate_type, aggregate_id, event_type, created_at and headers. Two that share one column, as where partition_key
+	// stands in aggregate_id, must be equal in every event. The relay has the same setting (POSTHASTE_COLUMNS). Default:
+	// the usual names.
+	Columns map[string]string
+
 	// Headers says that the table has the optional column headers jsonb (posthaste migrate up --headers). Default: false,
 	// the table as the seed of the convention lists it: then an event with headers is refused, and the trace context is
 	// not sent.
@@ -84,6 +91,7 @@ type SQLTx interface {
 type Writer struct {
 	types    *Registry
 	table    pgname.Table
+	columns  pgname.Columns
 	headers  bool
 	maxBytes int
 	now      func() time.Time
@@ -103,6 +111,13 @@ func NewWriter(cfg Config) (*Writer, error) {
 	if err != nil {
 		mistakes = append(mistakes, fmt.Errorf("field Table: %w", err))
 	}
+	columns, err := pgname.MapColumns(cfg.Columns)
+	if err != nil {
+		mistakes = append(mistakes, fmt.Errorf("field Columns: %w", err))
+	}
+	if cfg.Headers && !columns.Has("headers") {
+		mistakes = append(mistakes, errors.New("field Headers is true, but Columns says that the table has no headers"))
+	}
 	switch n := cfg.MaxRecordBytes; {
 	case n == 0:
 		cfg.MaxRecordBytes = DefaultMaxRecordBytes
@@ -119,10 +134,11 @@ func NewWriter(cfg Config) (*Writer, error) {
 	return &Writer{
 		types:    cfg.Types,
 		table:    table,
+		columns:  columns,
 		headers:  cfg.Headers,
 		maxBytes: cfg.MaxRecordBytes,
 		now:      cfg.Now,
-		insert:   insertSQL(table, cfg.Headers, cfg.Strict),
+		insert:   insertSQL(table, columns, cfg.Headers, cfg.Strict),
 	}, nil
 }
 
@@ -137,7 +153,7 @@ func (w *Writer) Write(ctx context.Context, tx Tx, events ...Event) error {
 		return err
 	}
 	args := make([]any, 0, columnCount)
-	for _, column := range w.columns(records) {
+	for _, column := range w.parameters(records) {
 		args = append(args, column)
 	}
 	tag, err := tx.Exec(ctx, w.insert, args...)
@@ -154,7 +170,7 @@ func (w *Writer) WriteSQL(ctx context.Context, tx SQLTx, events ...Event) error 
 		return err
 	}
 	args := make([]any, 0, columnCount)
-	for _, column := range w.columns(records) {
+	for _, column := range w.parameters(records) {
 		args = append(args, arrayLiteral(column))
 	}
 	result, err := tx.ExecContext(ctx, w.insert, args...)
@@ -172,12 +188,12 @@ func (w *Writer) WriteSQL(ctx context.Context, tx SQLTx, events ...Event) error 
 // driver and every protocol mode can send; the casts are the server's. Ids follow the order of the events: PostgreSQL
 // draws them for the rows in the order that the select returns them.
 const (
-	insertHead = `insert into {{table}} (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
+	insertHead = `insert into {{table}} ({{event_id}}, {{aggregate_type}}, {{aggregate_id}}, {{event_type}}, {{payload}}, {{topic}}, {{partition_key}})
 select e.event_id::uuid, e.aggregate_type, e.aggregate_id, e.event_type, e.payload::jsonb, e.topic, e.partition_key
 from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
      with ordinality as e(event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key, position)`
 
-	insertHeadHeaders = `insert into {{table}} (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key, headers)
+	insertHeadHeaders = `insert into {{table}} ({{event_id}}, {{aggregate_type}}, {{aggregate_id}}, {{event_type}}, {{payload}}, {{topic}}, {{partition_key}}, {{headers}})
 select e.event_id::uuid, e.aggregate_type, e.aggregate_id, e.event_type, e.payload::jsonb, e.topic, e.partition_key,
        nullif(e.headers, '')::jsonb
 from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
@@ -197,22 +213,30 @@ where (select count(pg_advisory_xact_lock({{class}}, s.stripe))
 order by e.position`
 )
 
-func insertSQL(table pgname.Table, headers, strict bool) string {
+func insertSQL(table pgname.Table, columns pgname.Columns, headers, strict bool) string {
 	text := insertHead
 	if headers {
 		text = insertHeadHeaders
+	}
+	// A column that the table has not, or that an earlier one stands in, is neither named nor selected; its parameter
+	// stays.
+	shared := columns.Shared()
+	for _, c := range pgname.ColumnNames() {
+		if _, shares := shared[c]; shares || !columns.Has(c) {
+			text = strings.NewReplacer(", {{"+c+"}}", "", ", e."+c, "").Replace(text)
+		}
 	}
 	if strict {
 		text += insertLocks
 	}
 	name := `'` + strings.ReplaceAll(table.String(), `'`, `''`) + `'`
-	return strings.NewReplacer(
+	return columns.Fill(strings.NewReplacer(
 		"{{table}}", table.String(), "{{name}}", name, "{{class}}", fmt.Sprint(StrictLockClass),
-	).Replace(text + insertTail)
+	).Replace(text + insertTail))
 }
 
-// columns turns records into one array for each parameter.
-func (w *Writer) columns(records []record) [][]string {
+// parameters turns records into one array for each parameter.
+func (w *Writer) parameters(records []record) [][]string {
 	columns := make([][]string, columnCount)
 	if !w.headers {
 		columns = columns[:len(columns)-1]

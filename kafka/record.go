@@ -13,7 +13,8 @@ import (
 	"posthaste.dev/posthaste/relay"
 )
 
-// The headers that every record carries. The headers column of an event can't override them.
+// The headers that every record carries, as far as its table has their columns. The headers column of an event can't
+// override them.
 const (
 	HeaderEventID       = wire.EventID
 	HeaderEventType     = wire.EventType
@@ -32,14 +33,19 @@ const createdAtFormat = "2006-01-02T15:04:05.999999Z07:00"
 func newRecord(e *relay.Event) (*kgo.Record, error) {
 	id := e.EventID.String()
 	headers := make([]kgo.RecordHeader, 0, 8)
-	headers = append(headers,
-		kgo.RecordHeader{Key: HeaderEventID, Value: []byte(id)},
-		kgo.RecordHeader{Key: HeaderEventType, Value: []byte(e.EventType)},
-		kgo.RecordHeader{Key: HeaderAggregateType, Value: []byte(e.AggregateType)},
-		kgo.RecordHeader{Key: HeaderAggregateID, Value: []byte(e.AggregateID)},
-		kgo.RecordHeader{Key: HeaderCreatedAt, Value: e.CreatedAt.UTC().AppendFormat(nil, createdAtFormat)},
-		kgo.RecordHeader{Key: HeaderOutboxID, Value: strconv.AppendInt(nil, e.ID, 10)},
-	)
+	headers = append(headers, kgo.RecordHeader{Key: HeaderEventID, Value: []byte(id)})
+	for _, h := range [...]struct{ name, value string }{
+		{HeaderEventType, e.EventType}, {HeaderAggregateType, e.AggregateType}, {HeaderAggregateID, e.AggregateID},
+	} {
+		if h.value != "" {
+			headers = append(headers, kgo.RecordHeader{Key: h.name, Value: []byte(h.value)})
+		}
+	}
+	if !e.CreatedAt.IsZero() {
+		created := e.CreatedAt.UTC().AppendFormat(nil, createdAtFormat)
+		headers = append(headers, kgo.RecordHeader{Key: HeaderCreatedAt, Value: created})
+	}
+	headers = append(headers, kgo.RecordHeader{Key: HeaderOutboxID, Value: strconv.AppendInt(nil, e.ID, 10)})
 	if e.Headers != nil {
 		var err error
 		if headers, err = appendHeaders(headers, e.Headers); err != nil {

@@ -27,7 +27,7 @@ from {{schema}}.outbox o where name = $1 order by topic_group`
 
 // Groups lists the groups of the outbox; the first is that of all other topics.
 func Groups(ctx context.Context, conn *pgx.Conn, names Names) ([]TopicGroup, error) {
-	if err := Check(ctx, conn, names); err != nil {
+	if err := Check(ctx, conn, names, RightRead); err != nil {
 		return nil, err
 	}
 	return groups(ctx, conn, names)

@@ -21,6 +21,8 @@ type Right string
 const (
 	RightUpdate Right = "UPDATE"
 	RightDelete Right = "DELETE"
+	// RightRead asks for none but that to read, on the side tables too: what looks and changes nothing needs it alone.
+	RightRead Right = "SELECT"
 )
 
 // Outbox is what the database tells about one outbox.
@@ -36,7 +38,8 @@ type Outbox struct {
 	Groups     []string // the groups that topics of the outbox are in
 
 	Partitioned bool
-	HasHeaders  bool // the optional column headers jsonb is there
+	HasHeaders  bool     // the optional column headers jsonb is there
+	Lacks       []string // other columns that it does without; the headers of these names are left out of the records
 
 	// Sequence is where ids come from, qualified and quoted, "" if they come from elsewhere. SequenceTrusted tells
 	// whether its last value bounds every id that is yet to come; if not, nothing may be concluded from it (no H).
@@ -45,6 +48,7 @@ type Outbox struct {
 
 	Server   Server
 	Warnings []Problem // what lets the relay work, though not at its best
+	Notes    []Problem // other differences from the table that migrate makes
 }
 
 // Server is the identity of the server that answered: another one, or the same after a failover or a restore, differs.
@@ -79,7 +83,7 @@ func Inspect(ctx context.Context, conn *pgx.Conn, names Names, rights ...Right) 
 }
 
 // Check is Inspect without facts and warnings, for whoever only needs to know whether the outbox is still sound, as a
-// relay does once a minute: six catalog queries, no access to the table itself.
+// relay does once a minute: a dozen catalog queries, no access to the table itself.
 func Check(ctx context.Context, conn *pgx.Conn, names Names, rights ...Right) error {
 	c, err := look(ctx, conn, names)
 	if err != nil {

@@ -30,13 +30,17 @@ type catalog struct {
 
 	tableSchema, sideSchema schemaFacts
 
-	table    *tableFacts // nil: missing
-	columns  []column
-	indexes  []index
-	taken    []string    // names in the table's schema that begin like the partial index, read where that is missing
-	side     []sideTable // those of sideTables that stand
-	version  int
-	register *registration // nil: not registered, or unreadable
+	table   *tableFacts // nil: missing
+	columns []column
+	extras  extras
+	indexes []index
+	taken   []string // names in the table's schema that begin like the partial index, read where that is missing
+	// Of a partitioned table whose index is missing: its partitions, the whole first, and names like those of their indexes.
+	partitions []partition
+	takenIn    []pgname.Table
+	side       []sideTable // those of sideTables that stand
+	version    int
+	register   *registration // nil: not registered, or unreadable
 }
 
 type schemaFacts struct{ exists, mayUse, mayCreate, ours bool }
@@ -45,8 +49,12 @@ type tableFacts struct {
 	oid         uint32
 	kind        string // of pg_class: r plain, p partitioned, others are no tables
 	rowSecurity bool   // in force for this role
+	policies    bool   // row-level security is on, whoever it is in force for
 	owned       bool   // by a role that this one may act as
 	mayDelete   bool
+	persistence string // of pg_class: p permanent, u unlogged, t temporary
+	identity    string // replica identity of pg_class
+	options     []string
 }
 
 type column struct {
@@ -57,6 +65,7 @@ type column struct {
 	notNull         bool
 	defaultText     string
 	identity        string
+	generated       string
 	mayRead, mayPut bool
 }
 
@@ -65,8 +74,10 @@ type index struct {
 	name        pgname.Table
 	method      string
 	first       int16 // number of its first column, 0: an expression
+	columns     []int16
 	keys        int
 	unique      bool
+	primary     bool
 	constraint  bool // belongs to a primary key or unique constraint
 	predicate   string
 	valid       bool
@@ -76,7 +87,7 @@ type index struct {
 
 type sideTable struct {
 	name    string
-	missing []string // privileges
+	missing []string // privileges that a relay needs
 }
 
 type registration struct {
@@ -105,7 +116,7 @@ func sideTables() []string { return []string{"schema_version", "outbox", "member
 func look(ctx context.Context, db reader, names Names) (*catalog, error) {
 	c := &catalog{names: names}
 	for _, read := range []func(context.Context, reader) error{
-		c.readSession, c.readTable, c.readColumns, c.readIndexes, c.readSide, c.readRegistration,
+		c.readSession, c.readTable, c.readColumns, c.readIndexes, c.readPartitions, c.readExtras, c.readSide, c.readRegistration,
 	} {
 		if err := read(ctx, db); err != nil {
 			return nil, fmt.Errorf("inspect outbox %s: %w", names.Table, err)
@@ -148,15 +159,15 @@ func (c *catalog) readSession(ctx context.Context, db reader) error {
 }
 
 const tableSQL = `
-select c.oid, c.relkind::text, row_security_active(c.oid), pg_has_role(c.relowner, 'usage'),
-       has_table_privilege(c.oid, 'delete')
+select c.oid, c.relkind::text, row_security_active(c.oid), c.relrowsecurity, pg_has_role(c.relowner, 'usage'),
+       has_table_privilege(c.oid, 'delete'), c.relpersistence::text, c.relreplident::text, coalesce(c.reloptions, '{}')
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where n.nspname = $1 and c.relname = $2`
 
 func (c *catalog) readTable(ctx context.Context, db reader) error {
 	var t tableFacts
 	err := db.QueryRow(ctx, tableSQL, c.names.Table.Schema, c.names.Table.Name).
-		Scan(&t.oid, &t.kind, &t.rowSecurity, &t.owned, &t.mayDelete)
+		Scan(&t.oid, &t.kind, &t.rowSecurity, &t.policies, &t.owned, &t.mayDelete, &t.persistence, &t.identity, &t.options)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
@@ -166,10 +177,10 @@ func (c *catalog) readTable(ctx context.Context, db reader) error {
 
 const columnsSQL = `
 select a.attnum, a.attname, a.atttypid, format_type(a.atttypid, a.atttypmod), a.attnotnull,
-       coalesce(pg_get_expr(d.adbin, d.adrelid), ''), a.attidentity::text,
+       coalesce(pg_get_expr(d.adbin, d.adrelid), ''), a.attidentity::text, a.attgenerated::text,
        has_column_privilege(a.attrelid, a.attnum, 'select'), has_column_privilege(a.attrelid, a.attnum, 'update')
 from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped`
+where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped order by a.attnum`
 
 func (c *catalog) readColumns(ctx context.Context, db reader) error {
 	if c.table == nil {
@@ -181,7 +192,7 @@ func (c *catalog) readColumns(ctx context.Context, db reader) error {
 	}
 	var col column
 	_, err = pgx.ForEachRow(rows, []any{&col.number, &col.name, &col.typeOID, &col.typeName, &col.notNull,
-		&col.defaultText, &col.identity, &col.mayRead, &col.mayPut}, func() error {
+		&col.defaultText, &col.identity, &col.generated, &col.mayRead, &col.mayPut}, func() error {
 		c.columns = append(c.columns, col)
 		return nil
 	})
@@ -191,7 +202,7 @@ func (c *catalog) readColumns(ctx context.Context, db reader) error {
 // A concurrent build holds ShareUpdateExclusiveLock on the table from its start to its end. pg_locks and the pid of
 // pg_stat_progress_create_index are shown to every role, the rest of the latter is not.
 const indexesSQL = `
-select i.indexrelid, n.nspname, c.relname, am.amname, i.indkey[0], i.indnkeyatts, i.indisunique,
+select i.indexrelid, n.nspname, c.relname, am.amname, i.indkey[0], i.indkey::int2[], i.indnkeyatts, i.indisunique, i.indisprimary,
        exists (select from pg_constraint k where k.conindid = i.indexrelid and k.conrelid = i.indrelid),
        coalesce(pg_get_expr(i.indpred, i.indrelid), ''), i.indisvalid and i.indisready and i.indislive,
        coalesce((select p.pid from pg_stat_progress_create_index p join pg_locks l on l.pid = p.pid
@@ -228,7 +239,7 @@ func (c *catalog) readTableIndexes(ctx context.Context, db reader) error {
 		return err
 	}
 	var x index
-	_, err = pgx.ForEachRow(rows, []any{&x.oid, &x.name.Schema, &x.name.Name, &x.method, &x.first, &x.keys, &x.unique,
+	_, err = pgx.ForEachRow(rows, []any{&x.oid, &x.name.Schema, &x.name.Name, &x.method, &x.first, &x.columns, &x.keys, &x.unique, &x.primary,
 		&x.constraint, &x.predicate, &x.valid, &x.beingBuilt, &x.definedText}, func() error {
 		c.indexes = append(c.indexes, x)
 		return nil

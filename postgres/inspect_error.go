@@ -20,6 +20,14 @@ var (
 	ErrReadOnly      = errors.New("database read-only")
 	ErrRights        = errors.New("rights missing")
 	ErrSequence      = errors.New("ids not from a plain sequence")
+	ErrRule          = errors.New("rule in the way")
+	ErrTrigger       = errors.New("trigger in the way")
+	ErrInherits      = errors.New("table has heirs")
+	ErrIdentity      = errors.New("replica identity missing")
+	ErrUnique        = errors.New("not guarded against doubles")
+	ErrUnlogged      = errors.New("table unlogged")
+	ErrTable         = errors.New("table of another make")
+	ErrElsewhere     = errors.New("table in another side schema")
 
 	// These come from migrations alone.
 	ErrUnpublished  = errors.New("unpublished events")

@@ -10,8 +10,8 @@ import (
 	"posthaste.dev/posthaste/internal/pgname"
 )
 
-// seedColumns are the columns that every outbox table has. All but the last are not null: a relay that met a null
-// could neither send the event nor pass it.
+// seedColumns are the columns of the table that migrate makes, by their usual names. All but the last are not null there:
+// a relay that met a null where it needs a value could neither send the event nor pass it.
 var seedColumns = []struct {
 	name, typeName string
 	types          []uint32
@@ -21,7 +21,7 @@ var seedColumns = []struct {
 	{"aggregate_type", "text", textTypes},
 	{"aggregate_id", "text", textTypes},
 	{"event_type", "text", textTypes},
-	{"payload", "jsonb", []uint32{pgtype.JSONBOID}},
+	{"payload", "jsonb", []uint32{pgtype.JSONBOID, pgtype.JSONOID}},
 	{"topic", "text", textTypes},
 	{"partition_key", "text", textTypes},
 	{"created_at", "timestamptz", []uint32{pgtype.TimestamptzOID}},
@@ -30,7 +30,9 @@ var seedColumns = []struct {
 
 var textTypes = []uint32{pgtype.TextOID, pgtype.VarcharOID}
 
-func (c *catalog) column(name string) (column, bool) {
+// column returns the column that stands for a usual one.
+func (c *catalog) column(usual string) (column, bool) {
+	name := c.names.Columns.Name(usual)
 	i := slices.IndexFunc(c.columns, func(col column) bool { return col.name == name })
 	if i < 0 {
 		return column{}, false
@@ -49,13 +51,13 @@ func (c *catalog) outbox() *Outbox {
 	o.Partitioned = c.table != nil && c.table.kind == "p"
 	if col, ok := c.column("headers"); ok {
 		o.HasHeaders = col.typeOID == pgtype.JSONBOID
-		if !o.HasHeaders {
-			o.Warnings = append(o.Warnings, Problem{ErrColumn,
-				fmt.Sprintf("column headers is %s, so it is taken for one of your own and no headers are read from it",
-					col.typeName),
-				"give it another name if events need headers"})
+	}
+	for _, want := range seedColumns {
+		if _, ok := c.column(want.name); !ok && pgname.Optional(want.name) {
+			o.Lacks = append(o.Lacks, want.name)
 		}
 	}
+	o.Warnings, o.Notes = c.differ()
 	return o
 }
 
@@ -64,7 +66,7 @@ func (c *catalog) judge(rights []Right) error {
 	if len(rights) == 0 {
 		rights = []Right{RightUpdate}
 	}
-	problems := slices.Concat(c.judgeServer(), c.judgeTable(rights), c.judgeSide())
+	problems := slices.Concat(c.judgeServer(), c.judgeTable(rights), c.judgeSide(rights...))
 	if len(problems) == 0 {
 		return nil
 	}
@@ -94,8 +96,8 @@ func (c *catalog) judgeTable(rights []Right) []Problem {
 	problems := c.judgeColumns()
 	if !c.hasIndex() {
 		problems = append(problems, Problem{ErrIndex,
-			fmt.Sprintf("no valid index on (id) where published_at is null on %s%s, so every poll would read the whole table",
-				c.names.Table, c.nearMisses()),
+			fmt.Sprintf("no valid index on (%s) where %s is null on %s%s, so every poll would read the whole table",
+				c.names.Columns.Name("id"), c.names.Columns.Name("published_at"), c.names.Table, c.nearMisses()),
 			"run: " + c.names.command("migrate up")})
 	}
 	if c.table.rowSecurity {
@@ -104,39 +106,130 @@ func (c *catalog) judgeTable(rights []Right) []Problem {
 			fmt.Sprintf("run: alter role %s bypassrls, or: alter table %s disable row level security",
 				pgname.Quote(c.role), c.names.Table)})
 	}
+	problems = append(problems, c.judgeExtras()...)
 	return append(problems, c.judgeTableRights(rights)...)
 }
 
 func (c *catalog) judgeColumns() []Problem {
 	var problems []Problem
-	add := func(fix, cause string, args ...any) {
-		problems = append(problems, Problem{ErrColumn, fmt.Sprintf("%s: ", c.names.Table) + fmt.Sprintf(cause, args...), fix})
-	}
-	alter := fmt.Sprintf("run: alter table %s alter column ", c.names.Table)
 	for _, want := range seedColumns {
 		col, ok := c.column(want.name)
-		nullable := want.name == "published_at"
+		optional, mapped := pgname.Optional(want.name), c.names.Columns.Name(want.name) != want.name
+		fix := fmt.Sprintf("run: alter table %s alter column %s ", c.names.Table, c.names.Columns.SQL(want.name))
+		cause := ""
 		switch {
+		case !ok && !c.names.Columns.Has(want.name), !ok && optional && !mapped:
 		case !ok:
-			add("add it, or name another table by POSTHASTE_TABLE", "column %s (%s) is missing", want.name, want.typeName)
+			cause, fix = c.missingColumn(want.name, want.typeName)
 		case !slices.Contains(want.types, col.typeOID):
-			add("change its type (this rewrites the table), or name another table by POSTHASTE_TABLE",
-				"column %s is %s, want %s", want.name, col.typeName, want.typeName)
-		case nullable && col.notNull:
-			add(alter+want.name+" drop not null", "column %s may not be null, so every event counts as published", want.name)
-		case nullable && col.defaultText != "":
-			add(alter+want.name+" drop default", "column %s has a default, so new events count as published", want.name)
-		case !nullable && !col.notNull:
-			add(alter+want.name+" set not null", "column %s may be null, and such an event can't be sent", want.name)
+			cause = fmt.Sprintf("is %s, want %s", col.typeName, want.typeName)
+			fix = "change its type (this rewrites the table), or name another column by POSTHASTE_COLUMNS=" + want.name + "=NAME"
+			if optional {
+				fix = "do without it by POSTHASTE_COLUMNS=" + want.name + "=, or change its type (this rewrites the table)"
+			}
+		case want.name == "published_at" && col.notNull:
+			cause, fix = "may not be null, so every event counts as published", fix+"drop not null"
+		case want.name == "published_at" && col.defaultText != "":
+			cause, fix = "has a default, so new events count as published", fix+"drop default"
+		case want.name != "published_at" && !optional && !col.notNull:
+			cause, fix = "may be null, and such an event can't be sent", c.setNotNull(col)
+		}
+		if cause != "" {
+			problems = append(problems, Problem{ErrColumn,
+				fmt.Sprintf("%s: column %s %s", c.names.Table, c.names.Columns.Name(want.name), cause), fix})
 		}
 	}
 	return problems
 }
 
+// missingColumn says what to do about a column that stands under no known name.
+func (c *catalog) missingColumn(usual, typeName string) (cause, fix string) {
+	if name := c.names.Columns.Name(usual); name != usual {
+		return fmt.Sprintf("(%s), which POSTHASTE_COLUMNS names for %s, is missing", typeName, usual),
+			"correct POSTHASTE_COLUMNS"
+	}
+	example := "NAME"
+	if usual == "partition_key" {
+		example = "aggregate_id" // the convention's default
+	}
+	for _, x := range c.extraColumns() {
+		if strings.HasPrefix(x.typeName, typeName) || typeName == "timestamptz" && x.typeOID == pgtype.TimestamptzOID {
+			example = x.name
+			if schema, err := pgname.ParseSchema(x.name); err != nil || schema != x.name {
+				example = pgname.Quote(x.name)
+			}
+			break
+		}
+	}
+	return fmt.Sprintf("(%s) is missing", typeName), fmt.Sprintf("name the column that stands for it, such as "+
+		"POSTHASTE_COLUMNS=%s=%s, or another table by POSTHASTE_TABLE", usual, example)
+}
+
+// setNotNull returns the statements that forbid nulls without holding writers up: the check is validated beside them,
+// and PostgreSQL then takes its word instead of reading the whole table under its strongest lock.
+func (c *catalog) setNotNull(col column) string {
+	check := pgname.Quote(col.name + "_not_null")
+	return fmt.Sprintf("run: alter table %[1]s add constraint %[3]s check (%[2]s is not null) not valid; "+
+		"alter table %[1]s validate constraint %[3]s; alter table %[1]s alter column %[2]s set not null; "+
+		"alter table %[1]s drop constraint %[3]s", c.names.Table, sqlName(col.name), check)
+}
+
+// sqlName returns a column's name as it stands in SQL: quoted, unless it is one of the usual ones.
+func sqlName(name string) string {
+	if slices.Contains(pgname.ColumnNames(), name) {
+		return name
+	}
+	return pgname.Quote(name)
+}
+
+// judgeExtras refuses what would make a relay lose, repeat or overlook events.
+func (c *catalog) judgeExtras() []Problem {
+	var problems []Problem
+	add := func(kind error, fix, cause string, args ...any) {
+		problems = append(problems, Problem{kind, fmt.Sprintf(cause, args...), fix})
+	}
+	for _, r := range c.extras.rules {
+		if r.instead && (r.event == "2" || r.event == "4") {
+			add(ErrRule, fmt.Sprintf("run: drop rule %s on %s", pgname.Quote(r.name), c.names.Table),
+				"rule %s on %s takes the place of updates or deletes, so no event could be marked and all would be sent "+
+					"again for ever", r.name, c.names.Table)
+		}
+	}
+	for _, child := range c.extras.children {
+		add(ErrInherits, fmt.Sprintf("run: alter table %s no inherit %s", child, c.names.Table),
+			"table %s inherits from %s: its rows would be read without an index, and its writers are not seen", child,
+			c.names.Table)
+	}
+	if c.extras.partition {
+		add(ErrPartitioned, "name the whole table by POSTHASTE_TABLE",
+			"%s is a partition of %s: writers draw ids before they come to it, so late ones would be overlooked",
+			c.names.Table, c.extras.parents[0])
+	}
+	if c.extras.replicated && !c.marksReplicate() {
+		add(ErrIdentity, fmt.Sprintf("run: alter table %s replica identity full, or give it a primary key", c.names.Table),
+			"%s is published to others by its updates and has no replica identity, so PostgreSQL refuses every mark",
+			c.names.Table)
+	}
+	return problems
+}
+
+// marksReplicate tells whether a publication of the table lets its rows be updated.
+func (c *catalog) marksReplicate() bool {
+	switch c.table.identity {
+	case "f", "i":
+		return true
+	case "n":
+		return false
+	}
+	return slices.ContainsFunc(c.indexes, func(x index) bool { return x.primary && x.valid })
+}
+
 // isOurs tells whether an index is the one that polls need, valid or not. More columns behind the first do no harm.
 func (c *catalog) isOurs(x index) bool {
 	id, ok := c.column("id")
-	return ok && x.method == "btree" && x.first == id.number && x.predicate == "(published_at IS NULL)"
+	published := c.names.Columns.Name("published_at")
+	return ok && x.method == "btree" && x.first == id.number &&
+		(x.predicate == "("+published+" IS NULL)" || x.predicate == "("+pgname.Quote(published)+" IS NULL)")
 }
 
 func (c *catalog) hasIndex() bool {
@@ -192,7 +285,7 @@ func (c *catalog) judgeTableRights(rights []Right) []Problem {
 	return problems
 }
 
-func (c *catalog) judgeSide() []Problem {
+func (c *catalog) judgeSide(rights ...Right) []Problem {
 	up := "run: " + c.names.command("migrate up")
 	schema, role := pgname.Quote(c.names.Schema), pgname.Quote(c.role)
 	switch {
@@ -212,6 +305,9 @@ func (c *catalog) judgeSide() []Problem {
 	}
 	var problems []Problem
 	for _, t := range c.side {
+		if slices.Equal(rights, []Right{RightRead}) {
+			t.missing = slices.DeleteFunc(slices.Clone(t.missing), func(p string) bool { return p != "SELECT" })
+		}
 		if len(t.missing) > 0 {
 			list, on := strings.ToLower(strings.Join(t.missing, ", ")), schema+"."+pgname.Quote(t.name)
 			problems = append(problems, Problem{ErrRights, fmt.Sprintf("role %s lacks %s on %s", c.role, list, on),

@@ -61,12 +61,12 @@ func SetLanes(ctx context.Context, conn *pgx.Conn, names Names, lanes int) (int,
 	if err := CheckLanes(lanes); err != nil {
 		return 0, err
 	}
-	if err := Check(ctx, conn, names); err != nil {
+	if err := Check(ctx, conn, names, RightRead); err != nil {
 		return 0, err
 	}
 	var before int
 	if err := conn.QueryRow(ctx, names.sql(wantLanesSQL), names.Table.String(), lanes, names.Group).Scan(&before); err != nil {
-		return 0, fmt.Errorf("set lanes to %d: %w", lanes, err)
+		return 0, fmt.Errorf("set lanes to %d: %w", lanes, translate(err))
 	}
 	return before, nil
 }

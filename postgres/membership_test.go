@@ -198,13 +198,11 @@ func TestLanesResize(t *testing.T) {
 func TestTwoOutboxesDoNotMeet(t *testing.T) {
 	eachMajor(t, func(t *testing.T, url string) {
 		b := newBed(t, url)
-		other := names(t, `"other-outbox"`, "posthaste")
-		up(t, b.admin, other, postgres.MigrateOptions{Lanes: 4})
-		store := b.newStore(t, func(c *postgres.Config) { c.Names = other })
-		a := b.join(t)
-		c, err := store.Join(t.Context())
-		must(t, err)
-		t.Cleanup(c.Close)
+		other := &bed{database: b.database, names: names(t, `"other-outbox"`, "posthaste")}
+		up(t, b.admin, other.names, postgres.MigrateOptions{Lanes: 4})
+		other.grant(t, false)
+		other.store = other.newStore(t)
+		a, c := b.join(t), other.join(t)
 		if v := beat(t, c); len(v.Peers) != 1 || len(v.Lanes) != 4 {
 			t.Errorf("the second outbox sees %+v", v)
 		}

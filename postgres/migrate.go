@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,6 +38,11 @@ type Step struct {
 type Migration struct {
 	Steps []Step
 	Notes []string // what it found and left alone
+
+	// Differences from the table that Migrate makes, where it adopted one. Those that refuse come as an error instead.
+	Differences []Difference
+
+	stood bool // the table was there before, and no migration of ours made it
 }
 
 // Migrate brings an outbox up to SchemaVersion: the table with its partial index, the side tables, and the outbox's
@@ -59,11 +66,26 @@ func Migrate(ctx context.Context, conn *pgx.Conn, names Names, opts MigrateOptio
 	} else if err = m.create(ctx, conn, names, opts); err == nil {
 		err = m.adopt(ctx, conn, names, opts)
 	}
+	if m.stood {
+		err = errors.Join(err, m.compare(ctx, conn, names))
+	}
 	if err != nil {
 		return m, fmt.Errorf("migrate up: %w", err)
 	}
 	return m, nil
 }
+
+// compare looks at what stands after all steps, or what the refusal has left.
+func (m *Migration) compare(ctx context.Context, conn *pgx.Conn, names Names) error {
+	if conn.IsClosed() || ctx.Err() != nil {
+		return nil
+	}
+	_, all, err := Differences(ctx, conn, names)
+	m.Differences = slices.DeleteFunc(all, func(d Difference) bool { return d.Severity == Refuse })
+	return err
+}
+
+func (c *catalog) stood() bool { return c.table != nil && (c.register == nil || !c.register.created) }
 
 func (o MigrateOptions) check() error {
 	if l := o.Lanes; l < 0 || l > 1024 || l&(l-1) != 0 {
@@ -77,9 +99,21 @@ func (m *Migration) rehearse(ctx context.Context, conn *pgx.Conn, names Names, o
 	if err != nil {
 		return err
 	}
+	m.stood = c.stood()
 	p, err := c.plan(opts)
 	m.Steps, m.Notes = append(p.fresh, p.adopted...), p.notes
+	if err == nil {
+		err = refuseElsewhere(ctx, conn, names)
+	}
 	return errors.Join(err, p.busy)
+}
+
+func refuseElsewhere(ctx context.Context, db beginner, names Names) error {
+	twice, _, err := elsewhere(ctx, db, names)
+	if err != nil || len(twice) == 0 {
+		return err
+	}
+	return &SchemaError{Outbox: names.Table.String(), Problems: twice}
 }
 
 const (
@@ -101,11 +135,18 @@ func (m *Migration) create(ctx context.Context, conn *pgx.Conn, names Names, opt
 		if _, err := tx.Exec(ctx, migrateLockSQL, names.Schema); err != nil {
 			return translate(err)
 		}
+		if _, err := tx.Exec(ctx, tableLockSQL, names.Table.String()); err != nil {
+			return translate(err)
+		}
 		c, err := look(ctx, tx, names)
 		if err != nil {
 			return err
 		}
+		m.stood = c.stood()
 		p, err := c.plan(opts)
+		if err == nil {
+			err = refuseElsewhere(ctx, tx, names)
+		}
 		if err != nil {
 			return err
 		}
@@ -167,12 +208,29 @@ func (m *Migration) run(ctx context.Context, db executor, s Step, opts MigrateOp
 	if opts.Before != nil {
 		opts.Before(s)
 	}
-	if _, err := db.Exec(ctx, s.SQL); err != nil {
+	_, err := db.Exec(ctx, s.SQL)
+	for tries := 1; err != nil && tries < briefTries && errors.Is(translate(err), ErrBusy) &&
+		strings.HasPrefix(s.SQL, briefly); tries++ {
+		// Whoever queued behind this step goes first.
+		select {
+		case <-time.After(briefPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		_, err = db.Exec(ctx, s.SQL)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", s.What, translate(err))
 	}
 	m.Steps = append(m.Steps, s)
 	return nil
 }
+
+// A step that gives way to writers is tried for some seconds altogether.
+const (
+	briefTries = 10
+	briefPause = 200 * time.Millisecond
+)
 
 const (
 	backendSQL     = `select pg_backend_pid()`

@@ -156,7 +156,7 @@ where o.name = $1 and case when m.session
 order by m.name`
 
 const (
-	unpublishedSQL = `select count(*) from (select from {{table}} where published_at is null limit $1) waiting`
+	unpublishedSQL = `select count(*) from (select from {{table}} where {{published_at}} is null limit $1) waiting`
 	countedAtMost  = 1000
 )
 

@@ -30,8 +30,8 @@ func (c *catalog) freeIndexName() string {
 	return name
 }
 
-func createIndex(verb, name string, table pgname.Table) string {
-	return fmt.Sprintf("%s %s\n    on %s (id)\n    where published_at is null", verb, pgname.Quote(name), table)
+func createIndex(verb, name string, names Names) string {
+	return verb + " " + pgname.Quote(name) + names.sql("\n    on {{table}} ({{id}})\n    where {{published_at}} is null")
 }
 
 // planIndex compares what the indexes are, never what they are called. An invalid one that would be ours if it were
@@ -48,7 +48,7 @@ func (c *catalog) planIndex(p *plan) error {
 			p.adopted = append(p.adopted, Step{"drop invalid index " + x.name.String(),
 				fmt.Sprintf("drop index concurrently %s", x.name)})
 			c.taken = slices.DeleteFunc(c.taken, func(name string) bool { return name == x.name.Name })
-		case x.beingBuilt == 0:
+		case x.beingBuilt == 0 && !c.isOurs(x):
 			p.note("index %[1]s is invalid; rebuild it by: reindex index concurrently %[1]s, or drop it", x.name)
 		}
 	}
@@ -66,12 +66,11 @@ func (c *catalog) planIndex(p *plan) error {
 	case have:
 		return nil
 	case c.table.kind == "p":
-		return Problem{ErrPartitioned, fmt.Sprintf("%s is partitioned, and its partial index is missing", c.names.Table),
-			fmt.Sprintf("create it on the table alone (create index ... on only %s (id) where published_at is null), "+
-				"concurrently on each partition, and attach these (alter index ... attach partition)", c.names.Table)}
+		c.planPartitions(p)
+		return nil
 	}
 	p.adopted = append(p.adopted, Step{"build partial index on " + c.names.Table.String() + ", without blocking writers",
-		createIndex("create index concurrently", c.freeIndexName(), c.names.Table)})
+		createIndex("create index concurrently", c.freeIndexName(), c.names)})
 	return nil
 }
 

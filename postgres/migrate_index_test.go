@@ -193,19 +193,7 @@ func TestMigrateLeavesARunningBuildAlone(t *testing.T) {
 func TestMigrateAdoptsUnderLoad(t *testing.T) {
 	eachMajor(t, func(t *testing.T, url string) {
 		d, n := adopted(t, url, "200000")
-		ctx, stop := context.WithCancel(t.Context())
-		written := make(chan error, 1)
-		writer := connect(t, d.config)
-		exec(t, writer, "set statement_timeout = '2s'")
-		go func() {
-			for ctx.Err() == nil {
-				if _, err := writer.Exec(context.Background(), insertEvents("outbox_event", "1")); err != nil {
-					written <- err
-					return
-				}
-			}
-			written <- nil
-		}()
+		stop := writeAlong(t, d)
 		errs := make([]error, 8)
 		var runs sync.WaitGroup
 		for i := range errs {
@@ -213,8 +201,7 @@ func TestMigrateAdoptsUnderLoad(t *testing.T) {
 			runs.Go(func() { _, errs[i] = postgres.Migrate(t.Context(), conn, n, postgres.MigrateOptions{Headers: true}) })
 		}
 		runs.Wait()
-		stop()
-		if err := <-written; err != nil {
+		if err := stop(); err != nil {
 			t.Errorf("a writer failed: %v", err)
 		}
 		must(t, errors.Join(errs...))

@@ -3,6 +3,7 @@ package postgres
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,7 +53,7 @@ func (c *catalog) plan(opts MigrateOptions) (plan, error) {
 			p.fresh = append(p.fresh, createSchema(c.names.Table.Schema))
 		}
 		p.fresh = append(p.fresh, createTable(c.names, opts.Headers),
-			Step{"create its partial index", createIndex("create index", c.freeIndexName(), c.names.Table) + ";"})
+			Step{"create its partial index", createIndex("create index", c.freeIndexName(), c.names) + ";"})
 	}
 	if s, needed := c.registerStep(opts); needed {
 		p.fresh = append(p.fresh, s)
@@ -61,10 +62,10 @@ func (c *catalog) plan(opts MigrateOptions) (plan, error) {
 		return p, nil
 	}
 	err := c.planIndex(&p)
-	if _, ok := c.column("headers"); opts.Headers && !ok {
+	if _, ok := c.column("headers"); opts.Headers && !ok && c.names.Columns.Has("headers") {
 		// The one statement that needs the table for itself alone: while it waits, all writers queue behind it.
 		p.adopted = append(p.adopted, Step{"add column headers",
-			c.names.sql("set local lock_timeout = '2s';\nalter table {{table}} add column headers jsonb;")})
+			c.names.sql("set local lock_timeout = '2s';\nalter table {{table}} add column {{headers}} jsonb;")})
 	}
 	return p, err
 }
@@ -99,7 +100,7 @@ func (c *catalog) refuseUp(opts MigrateOptions) []Problem {
 		problems = append(problems, Problem{ErrNoTable, fmt.Sprintf("%s is no table", c.names.Table),
 			"choose another name by POSTHASTE_TABLE"})
 	case c.table != nil:
-		problems = append(problems, c.judgeColumns()...)
+		problems = slices.Concat(problems, c.judgeColumns(), c.judgeExtras())
 	case !c.tableSchema.exists && !c.mayCreate && c.names.Table.Schema != c.names.Schema:
 		deny("create schema "+c.names.Table.Schema, create)
 	case c.tableSchema.exists && !c.tableSchema.mayCreate:
@@ -119,10 +120,19 @@ func createSchema(name string) Step {
 
 func createTable(names Names, headers bool) Step {
 	column := ""
-	if headers {
-		column = ",\n    headers         jsonb"
+	if headers && names.Columns.Has("headers") {
+		column = ",\n    {{headers}}         jsonb"
 	}
-	text := strings.Replace(migrationFile("outbox_table"), "{{headers}}", column, 1)
+	var lines []string
+	for line := range strings.Lines(migrationFile("outbox_table")) {
+		// A column that the mapping does without, and one that shares another's place, are not made.
+		usual, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "{{"), "}}")
+		_, shares := names.Columns.Shared()[usual]
+		if !shares && (names.Columns.Has(usual) || !slices.Contains(pgname.ColumnNames(), usual)) {
+			lines = append(lines, line)
+		}
+	}
+	text := strings.Replace(strings.Join(lines, ""), "{{more}}", column, 1)
 	return Step{"create table " + names.Table.String(), names.sql(text)}
 }
 

@@ -174,8 +174,6 @@ func TestMigrateRefusals(t *testing.T) {
 		"column of another type": {[]string{"drop table outbox_event",
 			"create table outbox_event (id bigint primary key, payload text)"},
 			postgres.MigrateOptions{}, postgres.ErrColumn, "column payload is text, want jsonb"},
-		"partitioned": {[]string{"drop table outbox_event", partitioned}, postgres.MigrateOptions{},
-			postgres.ErrPartitioned, "attach"},
 		"read-only": {[]string{"set default_transaction_read_only = on"}, postgres.MigrateOptions{},
 			postgres.ErrReadOnly, "read-only"},
 	}

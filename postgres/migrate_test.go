@@ -2,8 +2,10 @@ package postgres_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"posthaste.dev/posthaste/postgres"
@@ -152,12 +154,6 @@ func TestTwoOutboxesInOneDatabase(t *testing.T) {
 		if len(classes) != 3 {
 			t.Errorf("lock classes %v", classes)
 		}
-		// Another side schema may serve the same table, as after a change of the setting: its members must not clash either.
-		up(t, d.admin, names(t, "outbox_event", "posthaste"), postgres.MigrateOptions{})
-		if o, err := postgres.Inspect(t.Context(), d.admin, names(t, "outbox_event", "posthaste")); err != nil ||
-			classes[o.LockClass] || o.Created {
-			t.Errorf("%+v, %v", o, err)
-		}
 
 		exec(t, d.admin, insertEvents(shared[1].Table.String(), "1"))
 		_, err := postgres.MigrateDown(t.Context(), d.admin, shared[0], postgres.MigrateOptions{})
@@ -167,5 +163,74 @@ func TestTwoOutboxesInOneDatabase(t *testing.T) {
 		err = postgres.Check(t.Context(), d.admin, shared[0])
 		wantProblem(t, err, postgres.ErrNoTable, "is missing")
 		wantProblem(t, err, postgres.ErrNotRegistered, "is not registered")
+	})
+}
+
+// A table has one set of relays: after a change of POSTHASTE_SCHEMA a second one would send all events again.
+func TestMigrateRefusesASecondSideSchema(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		d := newDatabase(t, url)
+		first, second := names(t, "outbox_event", `"Old's"`), names(t, "outbox_event", "posthaste")
+		up(t, d.admin, first, postgres.MigrateOptions{})
+		up(t, d.admin, names(t, "other", "posthaste"), postgres.MigrateOptions{})
+		for _, dry := range []bool{true, false} {
+			_, err := postgres.Migrate(t.Context(), d.admin, second, postgres.MigrateOptions{DryRun: dry})
+			wantProblem(t, err, postgres.ErrElsewhere, `is registered in side schema Old's already`)
+		}
+		_, all, err := postgres.Differences(t.Context(), d.admin, second)
+		if must(t, err); !slices.ContainsFunc(all, func(p postgres.Difference) bool {
+			return p.Severity == postgres.Refuse && errors.Is(p, postgres.ErrElsewhere)
+		}) {
+			t.Errorf("differences: %v", all)
+		}
+		// Whoever may not read the other schema is told of it and not kept from work: it may be anybody's.
+		_, conn := d.role()
+		_, all, err = postgres.Differences(t.Context(), conn, second)
+		if must(t, err); !slices.ContainsFunc(all, func(p postgres.Difference) bool {
+			return p.Severity == postgres.Note && errors.Is(p, postgres.ErrElsewhere)
+		}) {
+			t.Errorf("differences as seen by a role without rights: %v", all)
+		}
+
+		// What the refusal says to run is the way out, and the table keeps its events.
+		exec(t, d.admin, insertEvents("outbox_event", "3"))
+		_, all, err = postgres.Differences(t.Context(), d.admin, second)
+		must(t, err)
+		for _, p := range all {
+			if _, sql, ok := strings.Cut(p.Fix, "run: delete"); ok {
+				exec(t, d.admin, "delete"+sql)
+			}
+		}
+		up(t, d.admin, second, postgres.MigrateOptions{})
+		if query(t, d.admin, "select count(*) from outbox_event") != "3" {
+			t.Error("events are gone")
+		}
+	})
+}
+
+// Two migrations with different side schemas at the same instant: one of them gets the table.
+func TestMigrateTwoSideSchemasAtOnce(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		d := newDatabase(t, url)
+		exec(t, d.admin, seedTable("outbox_event", "ix_outbox_event_unpublished"))
+		var runs sync.WaitGroup
+		errs := make([]error, 4)
+		for i := range errs {
+			conn := connect(t, d.config)
+			n := names(t, "outbox_event", fmt.Sprint("side", i))
+			runs.Go(func() { _, errs[i] = postgres.Migrate(t.Context(), conn, n, postgres.MigrateOptions{}) })
+		}
+		runs.Wait()
+		refused := 0
+		for _, err := range errs {
+			if errors.Is(err, postgres.ErrElsewhere) {
+				refused++
+			} else if err != nil {
+				t.Error(err)
+			}
+		}
+		if refused != 3 {
+			t.Errorf("%d of 4 were refused, want 3: %v", refused, errs)
+		}
 	})
 }

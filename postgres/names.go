@@ -18,9 +18,10 @@ const (
 // Names says where an outbox stands in its database. Every statement names its objects in full by it, so the
 // session's search_path never matters.
 type Names struct {
-	Table  pgname.Table // the outbox table
-	Schema string       // the schema of the side tables
-	Group  string       // the group of topics that a relay serves, "" for all topics that no group has
+	Table   pgname.Table   // the outbox table
+	Schema  string         // the schema of the side tables
+	Group   string         // the group of topics that a relay serves, "" for all topics that no group has
+	Columns pgname.Columns // where the table's columns have other names than the usual ones
 }
 
 // ParseNames reads the two names as they would stand in SQL. All errors come back at once.
@@ -36,9 +37,23 @@ func ParseNames(table, schema string) (Names, error) {
 	return Names{Table: t, Schema: s}, nil
 }
 
-// sql fills a statement's names in: {{table}} and {{schema}}.
+// WithColumns returns the names of a table whose columns have other names than the usual ones: usual=other pairs between
+// commas, the other name as in SQL, or nothing after the equals sign where the table has no such column. Without
+// aggregate_type, aggregate_id, event_type, created_at or headers the header of that name is left out of the records;
+// the other columns every outbox has. Columns of one purpose may coincide, as in partition_key=aggregate_id.
+func (n Names) WithColumns(mapping string) (Names, error) {
+	columns, err := pgname.ParseColumns(mapping)
+	if err != nil {
+		return Names{}, fmt.Errorf("map columns: %w", err)
+	}
+	n.Columns = columns
+	return n, nil
+}
+
+// sql fills a statement's names in: {{table}}, {{schema}} and the columns, such as {{id}}.
 func (n Names) sql(text string) string {
-	return strings.NewReplacer("{{table}}", n.Table.String(), "{{schema}}", pgname.Quote(n.Schema)).Replace(text)
+	text = strings.NewReplacer("{{table}}", n.Table.String(), "{{schema}}", pgname.Quote(n.Schema)).Replace(text)
+	return n.Columns.Fill(text)
 }
 
 // command returns a posthaste command line that means this outbox, ready to paste into a POSIX shell.
@@ -52,6 +67,9 @@ func (n Names) command(words string) string {
 	}
 	if n.Group != "" {
 		line += " --group " + shellQuote(n.Group)
+	}
+	if mapping := n.Columns.String(); mapping != "" {
+		line += " --columns " + shellQuote(mapping)
 	}
 	return line
 }

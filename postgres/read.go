@@ -20,60 +20,83 @@ import (
 // subselect is a hashed subplan, where a join would let the planner sort the whole backlog before it counts to the
 // limit.
 const readSQL = `
-select id, event_id, aggregate_type, aggregate_id, event_type, topic, partition_key, payload::text, created_at,
-       hashtext(partition_key) & $3, {{headers}}
+select {{id}}, {{event_id}}, {{aggregate_type}}, {{aggregate_id}}, {{event_type}}, {{topic}}, {{partition_key}},
+       {{payload}}::text, {{created_at}}, hashtext({{partition_key}}) & $3, {{headers}}::text
 from {{table}}
-where published_at is null and id > $1 and id <= $2`
+where {{published_at}} is null and {{id}} > $1 and {{id}} <= $2`
+
+// The filters that a read may have beside.
+const (
+	lanesFilter   = ` and get_bit({{arg}}::bytea, hashtext({{partition_key}}) & $3) = 1`
+	withoutFilter = ` and {{id}} not in (select unnest({{arg}}::bigint[]))`
+	topicsFilter  = ` and {{topic}} not in (select unnest({{arg}}::text[]))`
+	keysFilter    = ` and ({{topic}}, {{partition_key}}) not in (select * from unnest({{arg}}::text[], {{arg}}::text[]))`
+	choiceCase    = ` when {{topic}} like {{arg}} then {{arg}}::boolean`
+	readTail      = ` order by {{id}} limit {{arg}}`
+)
 
 // eventReader makes reads into SQL and rows into events.
 type eventReader struct {
-	base  string
-	names map[string]string // texts that many events share
+	base, lanes, without, topics, keys, choice, tail string // the parts of the statement, with the columns' names
+	shared                                           map[string]string
 }
 
+// newReader fills the columns' names in once; one that the table has not reads as null.
 func newReader(outbox *Outbox) *eventReader {
-	headers := "null::text"
-	if outbox.HasHeaders {
-		headers = "headers::text"
+	n := outbox.Names
+	n.Columns = n.Columns.Without(outbox.Lacks...)
+	if !outbox.HasHeaders {
+		n.Columns = n.Columns.Without("headers")
 	}
-	base := strings.Replace(outbox.Names.sql(readSQL), "{{headers}}", headers, 1)
-	return &eventReader{base: base, names: make(map[string]string)}
+	base := readSQL
+	for column, null := range map[string]string{"aggregate_type": "null::text", "aggregate_id": "null::text",
+		"event_type": "null::text", "created_at": "null::timestamptz", "headers": "null"} {
+		if !n.Columns.Has(column) {
+			base = strings.ReplaceAll(base, "{{"+column+"}}", null)
+		}
+	}
+	return &eventReader{
+		base: n.sql(base), lanes: n.sql(lanesFilter), without: n.sql(withoutFilter), topics: n.sql(topicsFilter),
+		keys: n.sql(keysFilter), choice: n.sql(choiceCase), tail: n.sql(readTail), shared: make(map[string]string),
+	}
 }
 
 // statement returns a read's SQL and arguments. A filter that has nothing to leave out is left out itself, so that it
 // costs nothing; the texts are few and constant, so each is prepared once.
 func (r *eventReader) statement(q *relay.Read, claim bool) (string, []any) {
 	args := []any{q.Above, q.UpTo, int32(max(q.Lanes.Total(), 1) - 1)}
-	arg := func(v any) string {
-		args = append(args, v)
-		return "$" + strconv.Itoa(len(args))
-	}
 	sql := r.base
+	add := func(part string, values ...any) {
+		for _, v := range values {
+			args = append(args, v)
+			part = strings.Replace(part, "{{arg}}", "$"+strconv.Itoa(len(args)), 1)
+		}
+		sql += part
+	}
 	if !claim && !q.Lanes.All() {
-		sql += " and get_bit(" + arg(q.Lanes.Bits()) + "::bytea, hashtext(partition_key) & $3) = 1"
+		add(r.lanes, q.Lanes.Bits())
 	}
 	if len(q.Without) > 0 {
-		sql += " and id not in (select unnest(" + arg(q.Without) + "::bigint[]))"
+		add(r.without, q.Without)
 	}
 	if len(q.Topics) > 0 {
-		sql += " and topic not in (select unnest(" + arg(q.Topics) + "::text[]))"
+		add(r.topics, q.Topics)
 	}
 	if len(q.Keys) > 0 {
 		topics, keys := make([]string, len(q.Keys)), make([]string, len(q.Keys))
 		for i, k := range q.Keys {
 			topics[i], keys[i] = k.Topic, k.Key
 		}
-		held := "unnest(" + arg(topics) + "::text[], " + arg(keys) + "::text[])"
-		sql += " and (topic, partition_key) not in (select * from " + held + ")"
+		add(r.keys, topics, keys)
 	}
 	for _, choice := range q.Wanted {
-		sql += " and case"
+		add(" and case")
 		for _, c := range choice {
-			sql += " when topic like " + arg(like(c.Match)) + " then " + arg(c.Want) + "::boolean"
+			add(r.choice, like(c.Match), c.Want)
 		}
-		sql += " else false end"
+		add(" else false end")
 	}
-	sql += " order by id limit " + arg(q.Limit)
+	add(r.tail, q.Limit)
 	if claim {
 		sql += " for update skip locked"
 	}
@@ -139,10 +162,10 @@ func (r *eventReader) event(rows pgx.Rows) (*relay.Event, error) {
 	}
 	e := &relay.Event{
 		ID:            id,
-		AggregateType: r.shared(raw[colAggregateType]),
+		AggregateType: r.share(raw[colAggregateType]),
 		AggregateID:   string(raw[colAggregateID]),
-		EventType:     r.shared(raw[colEventType]),
-		Topic:         r.shared(raw[colTopic]),
+		EventType:     r.share(raw[colEventType]),
+		Topic:         r.share(raw[colTopic]),
 	}
 	e.Key = e.AggregateID
 	if string(raw[colKey]) != e.AggregateID {
@@ -156,7 +179,7 @@ func (r *eventReader) event(rows pgx.Rows) (*relay.Event, error) {
 	if err == nil {
 		e.EventID, err = readUUID(raw[colEventID], fields[colEventID].Format == pgtype.TextFormatCode)
 	}
-	if err == nil {
+	if err == nil && raw[colCreatedAt] != nil {
 		e.CreatedAt, err = readTime(raw[colCreatedAt], fields[colCreatedAt].Format == pgtype.TextFormatCode)
 	}
 	if err != nil {
@@ -172,19 +195,19 @@ const (
 	maxSharedBytes = 256
 )
 
-// shared returns the text as one string for all its rows.
-func (r *eventReader) shared(raw []byte) string {
-	if s, ok := r.names[string(raw)]; ok {
+// share returns the text as one string for all its rows.
+func (r *eventReader) share(raw []byte) string {
+	if s, ok := r.shared[string(raw)]; ok {
 		return s
 	}
 	if len(raw) > maxSharedBytes {
 		return string(raw)
 	}
-	if len(r.names) >= maxShared {
-		clear(r.names)
+	if len(r.shared) >= maxShared {
+		clear(r.shared)
 	}
 	s := string(raw)
-	r.names[s] = s
+	r.shared[s] = s
 	return s
 }
 
@@ -212,9 +235,10 @@ func readUUID(raw []byte, text bool) (uuid.UUID, error) {
 // postgresEpoch is where PostgreSQL's binary timestamps count from.
 var postgresEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// The ends of what RFC 3339 can print; PostgreSQL's infinities and its far years become these.
+// The ends of what RFC 3339 can print; PostgreSQL's infinities and its far years become these. The first one is not the
+// zero time, which stands for none.
 var (
-	firstTime = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
+	firstTime = time.Date(1, 1, 1, 0, 0, 0, 1000, time.UTC)
 	lastTime  = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 )
 

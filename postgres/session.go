@@ -60,12 +60,12 @@ func localSQL(sync bool) string {
 // into an index for each id, and the pairs as a hashed subplan. "is true" keeps the planner from making a join of it:
 // without statistics it hashed the whole backlog for each chunk, 1.2 s for 300,000 rows.
 const (
-	markSQL   = `update {{table}} set published_at = now()` + unpublishedPairs
+	markSQL   = `update {{table}} set {{published_at}} = now()` + unpublishedPairs
 	deleteSQL = `delete from {{table}}` + unpublishedPairs
 
 	unpublishedPairs = `
-where id = any($1) and ((id, event_id) in (select * from unnest($1::bigint[], $2::uuid[]))) is true
-  and published_at is null`
+where {{id}} = any($1) and (({{id}}, {{event_id}}) in (select * from unnest($1::bigint[], $2::uuid[]))) is true
+  and {{published_at}} is null`
 )
 
 // writersSQL lists who may have drawn ids that are not in view yet: whoever holds the lock of a writer on the table or a

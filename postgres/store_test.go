@@ -21,6 +21,7 @@ import (
 type bed struct {
 	*database
 	names postgres.Names
+	relay *pgx.ConnConfig // of a role that has the least rights, as migrate --print-grants gives them
 	store *postgres.Store
 }
 
@@ -30,13 +31,31 @@ func newBed(t *testing.T, url string, change ...func(*postgres.Config)) *bed {
 	n := names(t, "outbox_event", "posthaste")
 	up(t, d.admin, n, postgres.MigrateOptions{Headers: true, Lanes: 8})
 	b := &bed{database: d, names: n}
+	var cfg postgres.Config
+	for _, f := range change {
+		f(&cfg)
+	}
+	b.grant(t, cfg.Settle == relay.SettleDelete)
 	b.store = b.newStore(t, change...)
 	return b
 }
 
+// grant makes the relay's role.
+func (b *bed) grant(t *testing.T, deletes bool) {
+	t.Helper()
+	role, conn := b.role()
+	roles := postgres.Roles{Writer: role, Relay: role, Operator: role, Deletes: deletes}
+	sql, err := postgres.GrantsSQL(t.Context(), b.admin, b.names, roles)
+	must(t, err)
+	_, relays, _ := strings.Cut(sql, "-- The relays:")
+	relays, _, _ = strings.Cut(relays, "-- Operators")
+	exec(t, b.admin, "--"+relays)
+	b.relay = conn.Config()
+}
+
 func (b *bed) newStore(t *testing.T, change ...func(*postgres.Config)) *postgres.Store {
 	t.Helper()
-	cfg := postgres.Config{Conn: b.config, Names: b.names, Member: t.Name(), Version: "test"}
+	cfg := postgres.Config{Conn: b.relay, Names: b.names, Member: t.Name(), Version: "test"}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -302,6 +321,7 @@ func TestOddNames(t *testing.T) {
 		up(t, d.admin, n, postgres.MigrateOptions{Lanes: 8, Headers: true})
 		exec(t, d.admin, insertEvents(n.Table.String(), "4"))
 		b := &bed{database: d, names: n}
+		b.grant(t, true)
 		for _, mode := range []relay.SettleMode{relay.SettleMark, relay.SettleDelete} {
 			b.store = b.newStore(t, func(c *postgres.Config) {
 				c.Settle, c.Conn = mode, c.Conn.Copy()

@@ -52,8 +52,9 @@ type Outbox struct {
 	// SideSchema holds the relays' side tables, for POSTHASTE_SCHEMA. It is dropped too.
 	SideSchema string
 
-	admin string // connection string without the schema
-	table pgname.Table
+	admin   string // connection string without the schema
+	table   pgname.Table
+	columns pgname.Columns
 }
 
 // Option changes how an Outbox is made.
@@ -63,7 +64,11 @@ type options struct {
 	url     string
 	table   string
 	headers bool
+	columns map[string]string
 }
+
+// Columns gives the table's columns other names, as posthaste.Config.Columns and POSTHASTE_COLUMNS do.
+func Columns(mapping map[string]string) Option { return func(o *options) { o.columns = mapping } }
 
 // Headers adds the optional column headers jsonb.
 func Headers() Option { return func(o *options) { o.headers = true } }
@@ -112,14 +117,19 @@ func Open(ctx context.Context, opts ...Option) (*Outbox, error) {
 }
 
 // Existing is an outbox that is there already, made by a service's own migrations, for the assertions alone: it has no
-// Pool and nothing to close. The table is named as in SQL.
-func Existing(t testing.TB, table string) *Outbox {
+// Pool and nothing to close. The table is named as in SQL; of the options, Columns alone says something here.
+func Existing(t testing.TB, table string, opts ...Option) *Outbox {
 	t.Helper()
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
 	name, err := pgname.ParseTable(table)
-	if err != nil {
+	columns, cerr := pgname.MapColumns(o.columns)
+	if err := errors.Join(err, cerr); err != nil {
 		t.Fatal(err)
 	}
-	return &Outbox{Schema: name.Schema, Table: name.String(), table: name}
+	return &Outbox{Schema: name.Schema, Table: name.String(), table: name, columns: columns}
 }
 
 func open(ctx context.Context, opts options) (*Outbox, error) {
@@ -128,6 +138,9 @@ func open(ctx context.Context, opts options) (*Outbox, error) {
 	o.table = pgname.Table{Schema: schema, Name: opts.table}
 	o.Table = o.table.String()
 	var err error
+	if o.columns, err = pgname.MapColumns(opts.columns); err != nil {
+		return nil, fmt.Errorf("make test outbox: %w", err)
+	}
 	if o.URL, err = withSearchPath(opts.url, schema); err != nil {
 		return nil, err
 	}
@@ -155,7 +168,7 @@ func (o *Outbox) create(ctx context.Context, headers bool) error {
 	if _, err := conn.Exec(ctx, "create schema "+pgname.Quote(o.Schema)); err != nil {
 		return err
 	}
-	names := postgres.Names{Table: o.table, Schema: o.SideSchema}
+	names := postgres.Names{Table: o.table, Schema: o.SideSchema, Columns: o.columns}
 	_, err = postgres.Migrate(ctx, conn, names, postgres.MigrateOptions{Headers: headers})
 	return err
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Event is one unpublished row of the outbox table, as a read found it.
+// Event is one unpublished row of the outbox table, as a read found it. AggregateType, AggregateID, EventType and
+// CreatedAt are zero where the table has no such column, or a null in it; their headers are then left out.
 type Event struct {
 	ID            int64 // the row's identity; first deliveries of a key follow it
 	EventID       uuid.UUID

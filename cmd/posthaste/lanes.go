@@ -24,7 +24,7 @@ More lanes than relays let the work be spread evenly; 64 are enough for a dozen 
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withDatabase(cmd, func(ctx context.Context, conn *pgx.Conn, names postgres.Names) error {
-				outbox, err := postgres.Inspect(ctx, conn, names)
+				outbox, err := postgres.Inspect(ctx, conn, names, postgres.RightRead)
 				if err != nil {
 					return err
 				}

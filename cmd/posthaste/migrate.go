@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,29 +19,34 @@ var migrateGroups = []settings.Group{settings.GroupDatabase}
 
 func newMigrate() *cobra.Command {
 	var opts postgres.MigrateOptions
-	var print bool
+	var print, grants bool
+	roles := postgres.DefaultRoles()
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Create, adopt, check or remove the outbox table and the side tables",
 		Long: `Create, adopt, check or remove the outbox table and the side tables.
 
 The relay never changes the schema; this command alone does. With --print it shows the whole SQL that up runs on an
-empty database, for psql or for a review.
+empty database, for psql or for a review. With --print-grants it looks at the outbox and shows the SQL that gives three
+roles the least rights: writers of events, relays, and operators (status, events, number of lanes).
 
 ` + settings.SecretHelp(migrateGroups...),
 		Example: `  posthaste migrate up
   posthaste migrate up --table '"Sales"."outbox-event"' --dry-run
-  posthaste migrate --print | psql "$DATABASE_URL"`,
+  posthaste migrate --print | psql "$DATABASE_URL"
+  posthaste migrate --print-grants --writer orders --relay posthaste --operator oncall`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !print {
-				return cmd.Help()
-			}
-			return printMigration(cmd, opts)
+			return migrateItself(cmd, opts, print, grants, roles)
 		},
 	}
 	settings.AddFlags(cmd.PersistentFlags(), migrateGroups...)
 	cmd.Flags().BoolVar(&print, "print", false, "print the SQL and change nothing; needs no server")
+	cmd.Flags().BoolVar(&grants, "print-grants", false, "print the SQL of the least rights and change nothing")
+	cmd.Flags().StringVar(&roles.Writer, "writer", roles.Writer, "role of the service, for --print-grants")
+	cmd.Flags().StringVar(&roles.Relay, "relay", roles.Relay, "role of the relays, for --print-grants")
+	cmd.Flags().StringVar(&roles.Operator, "operator", roles.Operator, "role of people and monitoring, for --print-grants")
+	cmd.Flags().BoolVar(&roles.Deletes, "settle-delete", false, "the relays settle by deleting, for --print-grants")
 	addUpFlags(cmd, &opts)
 	cmd.AddCommand(newMigrateUp(), newMigrateDown(), newMigrateStatus())
 	return cmd
@@ -92,19 +98,64 @@ func newMigrateStatus() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show what exists and what is missing",
-		Long:  "Show what exists and what is missing. Exit status 3 when a relay would refuse to start.",
-		Args:  usage(cobra.NoArgs),
+		Long: `Show what exists and what is missing: everything that differs from the table that migrate makes, each with what
+it means and with the SQL or command that changes it.
+
+  refuse      a relay does not start
+  works, but  a relay works, though not at its best
+  note        good to know; nothing needs to be done
+
+Exit status 3 when a relay of the connected role would refuse to start.`,
+		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withDatabase(cmd, func(ctx context.Context, conn *pgx.Conn, names postgres.Names) error {
-				outbox, err := postgres.Inspect(ctx, conn, names)
-				var schema *postgres.SchemaError
-				if err == nil || errors.As(err, &schema) {
-					printOutbox(cmd.OutOrStdout(), outbox)
+				outbox, all, err := postgres.Differences(ctx, conn, names)
+				if err != nil {
+					return err
 				}
-				return err
+				printOutbox(cmd.OutOrStdout(), outbox)
+				printDifferences(cmd.OutOrStdout(), all, postgres.WorksBut, postgres.Note)
+				return postgres.Refusals(names, all)
 			})
 		},
 	}
+}
+
+// migrateItself is the command without another word behind it: it prints. A flag that would do nothing is refused, since
+// whoever gives it believes that it does.
+func migrateItself(cmd *cobra.Command, opts postgres.MigrateOptions, print, grants bool, roles postgres.Roles) error {
+	for _, f := range []struct {
+		name, with string
+		met        bool
+	}{
+		{"lanes", "--print, or up", print}, {"headers", "--print, or up", print}, {"writer", "--print-grants", grants},
+		{"relay", "--print-grants", grants}, {"operator", "--print-grants", grants},
+		{"settle-delete", "--print-grants", grants},
+	} {
+		if cmd.Flags().Changed(f.name) && !f.met {
+			return usageError{fmt.Errorf("--%s does nothing by itself: it goes with %s", f.name, f.with)}
+		}
+	}
+	switch {
+	case print && grants:
+		return usageError{errors.New("--print and --print-grants are two things: give one of them")}
+	case grants:
+		return printGrants(cmd, roles)
+	case print:
+		return printMigration(cmd, opts)
+	}
+	return cmd.Help()
+}
+
+func printGrants(cmd *cobra.Command, roles postgres.Roles) error {
+	return withDatabase(cmd, func(ctx context.Context, conn *pgx.Conn, names postgres.Names) error {
+		sql, err := postgres.GrantsSQL(ctx, conn, names, roles)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(cmd.OutOrStdout(), sql)
+		return err
+	})
 }
 
 func printMigration(cmd *cobra.Command, opts postgres.MigrateOptions) error {
@@ -148,6 +199,11 @@ func runMigration(cmd *cobra.Command, opts postgres.MigrateOptions, migrate migr
 		for _, note := range m.Notes {
 			fmt.Fprintln(out, "note:", note)
 		}
+		shown := []postgres.Severity{postgres.WorksBut}
+		if err != nil || len(m.Steps) > 0 { // else it was told when the table was adopted
+			shown = append(shown, postgres.Note)
+		}
+		printDifferences(out, m.Differences, shown...)
 		if err != nil {
 			return err
 		}
@@ -189,7 +245,17 @@ func printOutbox(w io.Writer, o *postgres.Outbox) {
 	if o.HasHeaders {
 		line("headers", "column headers is there")
 	}
-	for _, p := range o.Warnings {
-		line("warning", "%s", p)
+	if mapping := o.Names.Columns.String(); mapping != "" {
+		line("columns", "%s", mapping)
+	}
+}
+
+// printDifferences lists the differences of these severities, each with its way out on a line of its own, as errors
+// have it. What refuses comes as an error.
+func printDifferences(w io.Writer, all []postgres.Difference, shown ...postgres.Severity) {
+	for _, d := range all {
+		if slices.Contains(shown, d.Severity) {
+			fmt.Fprintf(w, "%-12s %s\n  %s\n", d.Severity, d.Cause, d.Fix)
+		}
 	}
 }

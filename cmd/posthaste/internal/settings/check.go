@@ -52,6 +52,9 @@ func (l *loader) checkDatabase(d *Database) {
 	if d.Names, err = postgres.ParseNames(d.Table, d.Schema); err != nil && terr == nil && serr == nil {
 		l.refuseSetting("POSTHASTE_TABLE", "", err.Error())
 	}
+	if names, err := d.Names.WithColumns(d.Columns); err == nil { // else the setting was refused
+		d.Names = names
+	}
 }
 
 func (l *loader) checkKafka(k *Kafka) {

@@ -31,11 +31,12 @@ type Config struct {
 
 // Database says where the outbox is.
 type Database struct {
-	URL    string          // secret
-	Conn   *pgx.ConnConfig // from URL and the PG* variables
-	Table  string          // as in SQL
-	Schema string          // as in SQL
-	Names  postgres.Names  // from Table and Schema
+	URL     string          // secret
+	Conn    *pgx.ConnConfig // from URL and the PG* variables
+	Table   string          // as in SQL
+	Schema  string          // as in SQL
+	Columns string          // usual=other pairs
+	Names   postgres.Names  // from Table, Schema and Columns
 }
 
 // Log says what is logged to standard error, and how.

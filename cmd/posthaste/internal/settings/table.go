@@ -36,6 +36,14 @@ func databaseTable(d *Database) []Setting {
 			Why:     "apart from the outbox, so that rights can differ",
 			value:   text(&d.Schema),
 		},
+		{
+			Group: GroupDatabase, Env: "POSTHASTE_COLUMNS", Flag: "columns", Key: "database.columns",
+			Example: "event_id=uuid,payload=body,created_at=",
+			Help: "other names of the table's columns, as in SQL; nothing after the equals sign: the table has no such " +
+				"column",
+			Why:   "give it for a table that you have; posthaste migrate status says which columns it misses",
+			value: columns(&d.Columns),
+		},
 	}
 }
 

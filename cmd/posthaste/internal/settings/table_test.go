@@ -13,6 +13,7 @@ import (
 // other holds a valid value for each setting, other than its default.
 var other = map[string]string{
 	"DATABASE_URL": "postgres://u:p@db:1234/d", "POSTHASTE_TABLE": "a.b", "POSTHASTE_SCHEMA": "side",
+	"POSTHASTE_COLUMNS":   "payload=body",
 	"POSTHASTE_LOG_LEVEL": "debug", "POSTHASTE_LOG_FORMAT": "json",
 	"OUTBOX_RELAY_INTERVAL_SECONDS": "0.25", "OUTBOX_RELAY_BATCH_SIZE": "10", "POSTHASTE_RELAY_BATCH_MAX": "100",
 	"POSTHASTE_RELAY_CLAIM": "skip-locked", "POSTHASTE_RELAY_SETTLE": "delete", "POSTHASTE_RELAY_SETTLE_SYNC": "on",

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"posthaste.dev/posthaste/internal/pgname"
 )
 
 // value ties a setting to the field of Config that it fills.
@@ -36,6 +38,19 @@ func text[T ~string](field *T) value {
 		},
 		get: func() any { return orNil(string(*field)) },
 	}
+}
+
+func columns(field *string) value {
+	v := text(field)
+	v.form = "usual=other pairs, separated by commas"
+	v.parse = func(s string) error {
+		if _, err := pgname.ParseColumns(s); err != nil {
+			return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+		}
+		*field = s
+		return nil
+	}
+	return v
 }
 
 // secret is text of which no more is told than that it is there.

@@ -1,0 +1,140 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste.dev/posthaste/internal/pgname"
+)
+
+// Roles names the roles that work with an outbox, unquoted.
+type Roles struct {
+	Writer   string // of the service that writes events
+	Relay    string
+	Operator string // of people and monitoring: they read, and may change the number of lanes
+	Deletes  bool   // the relays settle by deleting (POSTHASTE_RELAY_SETTLE=delete)
+}
+
+// DefaultRoles returns the names that stand when nobody gives others.
+func DefaultRoles() Roles {
+	return Roles{Writer: "posthaste_writer", Relay: "posthaste_relay", Operator: "posthaste_operator"}
+}
+
+// GrantsSQL returns the statements that give each role its least rights on the outbox as it stands; Migrate comes first.
+// It does not make the roles. What every role may do by PostgreSQL's defaults is not granted anew: advisory locks,
+// hashtext and pg_locks need no right.
+func GrantsSQL(ctx context.Context, conn *pgx.Conn, names Names, roles Roles) (string, error) {
+	c, err := look(ctx, conn, names)
+	if err != nil {
+		return "", fmt.Errorf("print grants: %w", err)
+	}
+	id, ok := c.column("id")
+	if !ok || c.register == nil {
+		return "", Problem{ErrNotRegistered, fmt.Sprintf("%s is not registered in schema %s, or may not be looked at by role %s",
+			names.Table, names.Schema, c.role), "run: " + names.command("migrate up")}
+	}
+	g := &grants{catalog: c}
+	if g.sequence, _, err = c.findSequence(ctx, conn, id); err != nil {
+		return "", fmt.Errorf("print grants: %w", err)
+	}
+	g.writer(pgname.Quote(roles.Writer))
+	g.relay(pgname.Quote(roles.Relay), roles.Deletes)
+	g.operator(pgname.Quote(roles.Operator))
+	return strings.TrimPrefix(g.String(), "\n"), nil
+}
+
+type grants struct {
+	*catalog
+	sequence pgname.Table // zero: ids come from elsewhere
+	strings.Builder
+}
+
+func (g *grants) say(format string, args ...any) { fmt.Fprintf(g, "\n-- "+format+"\n", args...) }
+
+func (g *grants) grant(format string, args ...any) {
+	fmt.Fprintf(g, "grant "+g.names.sql(format)+";\n", args...)
+}
+
+// writer: an identity column draws its ids without a right on the sequence, a default nextval('...') does not.
+func (g *grants) writer(role string) {
+	g.say("The service: it inserts events and reads none. Strict order needs no further right. Where it reads the id back, as\n"+
+		"-- ORMs do, it also needs: grant select (%s) on %s to %s;", g.names.Columns.SQL("id"), g.names.Table, role)
+	g.grant("usage on schema "+pgname.Quote(g.names.Table.Schema)+" to %s", role)
+	g.grant("insert (%s) on {{table}} to %s", strings.Join(g.written(), ", "), role)
+	if id, ok := g.column("id"); ok && id.identity == "" && g.sequence.Name != "" {
+		if g.sequence.Schema != g.names.Table.Schema {
+			g.grant("usage on schema %s to %s", pgname.Quote(g.sequence.Schema), role)
+		}
+		g.grant("usage on sequence %s to %s", g.sequence, role)
+	}
+}
+
+// written lists the columns that a service may give: its own too, but neither ids nor marks.
+func (g *grants) written() []string {
+	var list []string
+	for _, col := range g.columns {
+		if col.name != g.names.Columns.Name("id") && col.name != g.names.Columns.Name("published_at") && col.generated == "" {
+			list = append(list, sqlName(col.name))
+		}
+	}
+	return list
+}
+
+// read lists the columns of an outbox; what a service has added is nobody's business.
+func (g *grants) read() string {
+	var list []string
+	shared := g.names.Columns.Shared()
+	for _, usual := range pgname.ColumnNames() {
+		_, stands := g.column(usual)
+		if _, shares := shared[usual]; stands && !shares {
+			list = append(list, g.names.Columns.SQL(usual))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+func (g *grants) relay(role string, deletes bool) {
+	why := "they mark events"
+	if deletes {
+		why = "they delete events, and lock them by the right to update"
+	}
+	g.say("The relays: they read events, %s, and keep account of one another in the side tables.", why)
+	g.readers(role)
+	g.grant("update ({{published_at}}) on {{table}} to %s", role)
+	if deletes {
+		g.grant("delete on {{table}} to %s", role)
+	}
+	for _, t := range sideTables() {
+		g.grant("%s on {{schema}}.%s to %s", strings.ToLower(strings.Join(sideRights[t], ", ")), t, role)
+	}
+}
+
+func (g *grants) operator(role string) {
+	g.say("Operators and monitoring: they read events and the side tables, and may ask for another number of lanes.")
+	g.readers(role)
+	for _, t := range sideTables() {
+		g.grant("select on {{schema}}.%s to %s", t, role)
+	}
+	g.grant("update (next_lanes) on {{schema}}.outbox to %s", role)
+}
+
+// readers gives what whoever reads the outbox needs. The sequence tells up to which id no event can appear any more.
+func (g *grants) readers(role string) {
+	g.grant("usage on schema "+pgname.Quote(g.names.Table.Schema)+" to %s", role)
+	if g.names.Schema != g.names.Table.Schema {
+		g.grant("usage on schema {{schema}} to %s", role)
+	}
+	g.grant("select (%s) on {{table}} to %s", g.read(), role)
+	if g.sequence.Name != "" {
+		if g.sequence.Schema != g.names.Table.Schema {
+			g.grant("usage on schema %s to %s", pgname.Quote(g.sequence.Schema), role)
+		}
+		g.grant("select on sequence %s to %s", g.sequence, role)
+	}
+	if g.table.policies {
+		fmt.Fprintf(g, "alter role %s bypassrls; -- row-level security is on and would hide events\n", role)
+	}
+}

@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste.dev/posthaste/internal/pgname"
+)
+
+// extras are what a table may have that the one which migrate makes has not.
+type extras struct {
+	triggers    []trigger
+	rules       []rule
+	constraints []constraint
+	children    []pgname.Table // tables that inherit from it, partitions left out
+	parents     []pgname.Table // tables that it inherits from
+	partition   bool           // of its parent
+	replicated  bool           // a publication sends its updates to others
+}
+
+type trigger struct {
+	name    string
+	kind    int16   // tgtype of pg_trigger
+	columns []int16 // that an update must name for it to fire, none: any
+}
+
+// The bits of tgtype.
+const (
+	triggerRow    = 1 << 0
+	triggerBefore = 1 << 1
+	triggerInsert = 1 << 2
+	triggerDelete = 1 << 3
+	triggerUpdate = 1 << 4
+)
+
+type rule struct {
+	name    string
+	event   string // ev_type of pg_rewrite: 2 update, 3 insert, 4 delete
+	instead bool
+}
+
+type constraint struct{ name, text string }
+
+// Triggers and rules that are switched off, or on for replication alone, do nothing here.
+const (
+	triggersSQL = `
+select tgname, tgtype, tgattr::int2[] from pg_trigger
+where tgrelid = $1 and not tgisinternal and tgenabled in ('O', 'A') order by tgname`
+
+	rulesSQL = `
+select rulename, ev_type::text, is_instead from pg_rewrite
+where ev_class = $1 and rulename <> '_RETURN' and ev_enabled in ('O', 'A') order by rulename`
+
+	constraintsSQL = `
+select conname, pg_get_constraintdef(oid) from pg_constraint
+where conrelid = $1 and contype in ('c', 'f', 'x') order by conname`
+
+	childrenSQL = `
+select n.nspname, c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+join pg_namespace n on n.oid = c.relnamespace
+where i.inhparent = $1 and not c.relispartition order by 1, 2`
+
+	parentsSQL = `
+select n.nspname, c.relname from pg_inherits i join pg_class c on c.oid = i.inhparent
+join pg_namespace n on n.oid = c.relnamespace where i.inhrelid = $1 order by i.inhseqno`
+
+	replicatedSQL = `
+select relispartition, exists (
+    select from pg_publication p where p.pubupdate
+      and (p.puballtables or exists (select from pg_publication_rel r where r.prpubid = p.oid and r.prrelid = c.oid)))
+from pg_class c where oid = $1`
+)
+
+func (c *catalog) readExtras(ctx context.Context, db reader) error {
+	if c.table == nil {
+		return nil
+	}
+	x := &c.extras
+	var t trigger
+	err := each(ctx, db, triggersSQL, c.table.oid, []any{&t.name, &t.kind, &t.columns}, func() {
+		x.triggers = append(x.triggers, t)
+	})
+	var r rule
+	if err == nil {
+		err = each(ctx, db, rulesSQL, c.table.oid, []any{&r.name, &r.event, &r.instead}, func() { x.rules = append(x.rules, r) })
+	}
+	var k constraint
+	if err == nil {
+		err = each(ctx, db, constraintsSQL, c.table.oid, []any{&k.name, &k.text}, func() {
+			x.constraints = append(x.constraints, k)
+		})
+	}
+	var name pgname.Table
+	if err == nil {
+		err = each(ctx, db, childrenSQL, c.table.oid, []any{&name.Schema, &name.Name}, func() {
+			x.children = append(x.children, name)
+		})
+	}
+	if err == nil {
+		err = each(ctx, db, parentsSQL, c.table.oid, []any{&name.Schema, &name.Name}, func() {
+			x.parents = append(x.parents, name)
+		})
+	}
+	if err == nil {
+		err = db.QueryRow(ctx, replicatedSQL, c.table.oid).Scan(&x.partition, &x.replicated)
+	}
+	return err
+}
+
+// each runs a query about one object and calls keep for each row.
+func each(ctx context.Context, db reader, sql string, oid uint32, dest []any, keep func()) error {
+	rows, err := db.Query(ctx, sql, oid)
+	if err != nil {
+		return err
+	}
+	_, err = pgx.ForEachRow(rows, dest, func() error {
+		keep()
+		return nil
+	})
+	return err
+}
