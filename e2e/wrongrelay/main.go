@@ -4,6 +4,8 @@
 // WRONG_RELAY names the mistake:
 //
 //	none        no mistake: one relay of several works at a time, in id order, marks after Kafka has acknowledged
+//	skip-locked the seed's own way: several work at a time, each on rows that no other has locked, so they lose the order
+//	            of a key; one alone keeps it
 //	last-id     remembers the last id it has sent and reads on from there, so it loses what commits late
 //	mark-first  marks events before it sends them, so it loses them when it dies in between
 //	reprint     decodes the payload and prints it again, so numbers change
@@ -25,7 +27,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-var mistakes = []string{"none", "last-id", "mark-first", "reprint"}
+var mistakes = []string{"none", "skip-locked", "last-id", "mark-first", "reprint"}
 
 func main() {
 	log.SetFlags(log.Lmicroseconds)
@@ -61,7 +63,7 @@ func run(ctx context.Context) error {
 	defer kafka.Close()
 
 	r := relay{db: db, kafka: kafka, mistake: mistake, limit: limit}
-	for led := false; ; {
+	for led := mistake == "skip-locked"; ; {
 		if !led {
 			if err := db.QueryRow(ctx, `select pg_try_advisory_lock(4711)`).Scan(&led); err != nil && ctx.Err() == nil {
 				return fmt.Errorf("ask for the lead: %w", err)

@@ -21,12 +21,16 @@ func (r *relay) read(ctx context.Context, tx pgx.Tx) ([]row, error) {
 	if r.mistake == "last-id" {
 		floor = r.last
 	}
+	lock := ""
+	if r.mistake == "skip-locked" {
+		lock = " for update skip locked"
+	}
 	rows, err := tx.Query(ctx, `
 		select id, event_id::text, aggregate_type, aggregate_id, event_type, topic, partition_key, payload::text,
 			created_at, coalesce(to_jsonb(o) -> 'headers', 'null')::text
 		from outbox_event o
 		where published_at is null and id > $1
-		order by id limit $2`, floor, r.limit)
+		order by id limit $2`+lock, floor, r.limit)
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
 	}
