@@ -20,6 +20,7 @@ func TestMoveFromOneRelayAndBack(t *testing.T) {
 	m.migrate() // beside the old relay: it never notices
 	m.flow()
 	m.stopAll(old)
+	m.noneHoldsRows()
 	ours := m.start(2, m.relay())
 	m.awaitShares(2)
 	m.flow()
@@ -102,6 +103,18 @@ func (m *move) stopAll(relays []*process.Process) {
 	m.t.Helper()
 	for _, r := range relays {
 		m.stop(r)
+	}
+}
+
+// noneHoldsRows asks what the how-to asks: whether a relay that locks rows is still at work.
+func (m *move) noneHoldsRows() {
+	m.t.Helper()
+	var holders int
+	err := m.db.QueryRow(m.ctx, `
+		select count(*) from pg_locks l join pg_stat_activity a using (pid)
+		where l.relation = 'outbox_event'::regclass and l.mode = 'RowShareLock'`).Scan(&holders)
+	if err != nil || holders > 0 {
+		m.t.Errorf("%d transactions hold rows after the stop, %v", holders, err)
 	}
 }
 

@@ -58,6 +58,8 @@ func TestDifferences(t *testing.T) {
 			"cache 1"},
 		"short sequence": {"alter sequence outbox_event_id_seq maxvalue 2147483647", postgres.WorksBut,
 			postgres.ErrSequence, "ends at 2147483647", "maxvalue 9223372036854775807"},
+		"short ids": {"alter table outbox_event alter id type integer", postgres.WorksBut, postgres.ErrColumn,
+			"id is integer", "type bigint"},
 		"an invalid index beside": {"create index b on outbox_event (id) where published_at is null; " +
 			"update pg_index set indisvalid = false where indexrelid = 'b'::regclass", postgres.WorksBut, postgres.ErrIndex,
 			`"b" is invalid`, "migrate up"},

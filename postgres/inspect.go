@@ -39,6 +39,7 @@ type Outbox struct {
 
 	Partitioned bool
 	HasHeaders  bool     // the optional column headers jsonb is there
+	ShortIDs    bool     // ids are integers, not bigints
 	Lacks       []string // other columns that it does without; the headers of these names are left out of the records
 
 	// Sequence is where ids come from, qualified and quoted, "" if they come from elsewhere. SequenceTrusted tells

@@ -59,6 +59,10 @@ func (d *differences) compareColumns() {
 			continue
 		case !ok || !slices.Contains(want.types, col.typeOID):
 			continue // refused
+		case col.typeOID == pgtype.Int4OID:
+			d.warn(ErrColumn, "long before that, in a quiet hour, since it rewrites the table under its strongest lock, "+
+				d.alter("alter column %s type bigint", sqlName(name)),
+				"column %s is integer: no event can be written after 2147483647", name)
 		case col.typeOID == pgtype.JSONOID:
 			d.note(ErrColumn, "nothing needs to be done; jsonb would print it in its own way and rewrite the table",
 				"column %s is json: events are sent as they were written, byte for byte", name)
@@ -115,9 +119,14 @@ func (c *catalog) extraColumns() []column {
 }
 
 func (d *differences) compareExtraColumns() {
+	incomplete := slices.ContainsFunc(seedColumns, func(want seedColumn) bool {
+		_, ok := d.column(want.name)
+		return !ok && !pgname.Optional(want.name)
+	})
 	var harmless []string
 	for _, col := range d.extraColumns() {
-		if col.notNull && col.defaultText == "" && col.identity == "" {
+		// While one is missing, any may be that one under another name.
+		if col.notNull && col.defaultText == "" && col.identity == "" && !incomplete {
 			d.warn(ErrColumn, "give it one: "+d.alter("alter column %s set default ...", sqlName(col.name))[len("run: "):],
 				"column %s is none of an outbox's and has no default, so every insert must give it, and Posthaste's Go writer "+
 					"does not", col.name)
@@ -133,8 +142,8 @@ func (d *differences) compareExtraColumns() {
 
 // keys looks for what keeps an event from being written twice.
 func (d *differences) compareKeys() {
-	id, _ := d.column("id")
-	event, _ := d.column("event_id")
+	id, hasID := d.column("id")
+	event, hasEvent := d.column("event_id")
 	unique := func(column int16, alone bool) bool {
 		return slices.ContainsFunc(d.indexes, func(x index) bool {
 			return x.unique && x.valid && x.predicate == "" && x.keys > 0 &&
@@ -143,7 +152,7 @@ func (d *differences) compareKeys() {
 	}
 	partitioned := d.table.kind == "p"
 	switch name := d.names.Columns.SQL("event_id"); {
-	case unique(event.number, true):
+	case !hasEvent || unique(event.number, true):
 	case partitioned:
 		d.note(ErrUnique, "PostgreSQL can't do better unless the table is partitioned by it alone",
 			"%s is not unique across partitions, so nothing keeps an event from being written twice", event.name)
@@ -155,7 +164,7 @@ func (d *differences) compareKeys() {
 		return x.primary && x.valid && x.first == id.number && x.keys == 1
 	})
 	switch name := d.names.Columns.SQL("id"); {
-	case primary:
+	case !hasID || primary:
 	case unique(id.number, true):
 		d.note(ErrUnique, "nothing needs to be done: it is unique", "%s is not the primary key", id.name)
 	case partitioned && unique(id.number, false):

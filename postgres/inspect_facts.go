@@ -61,7 +61,7 @@ where s.oid in (
 
 const (
 	lastValueSQL = `select case when is_called then last_value else 0 end from `
-	maxIDSQL     = `select coalesce(max({{id}}), 0) from {{table}}`
+	maxIDSQL     = `select coalesce(max({{id}}), 0)::bigint from {{table}}`
 )
 
 var plainNextval = regexp.MustCompile(`^nextval\('[^()]+'::regclass\)$`)
@@ -123,7 +123,7 @@ func (o *Outbox) judgeSequence(ctx context.Context, db reader, c *catalog) error
 	default:
 		o.SequenceTrusted = true
 	}
-	if seq.max < math.MaxInt64 && seq.increment > 0 {
+	if seq.max < math.MaxInt64 && seq.increment > 0 && !o.ShortIDs {
 		o.Warnings = append(o.Warnings, Problem{ErrSequence,
 			fmt.Sprintf("sequence %s ends at %d, and no event can be written after that", o.Sequence, seq.max),
 			fmt.Sprintf("run: %s as bigint maxvalue %d", alter, int64(math.MaxInt64))})

@@ -12,11 +12,8 @@ import (
 
 // seedColumns are the columns of the table that migrate makes, by their usual names. All but the last are not null there:
 // a relay that met a null where it needs a value could neither send the event nor pass it.
-var seedColumns = []struct {
-	name, typeName string
-	types          []uint32
-}{
-	{"id", "bigint", []uint32{pgtype.Int8OID}},
+var seedColumns = []seedColumn{
+	{"id", "bigint", []uint32{pgtype.Int8OID, pgtype.Int4OID}},
 	{"event_id", "uuid", []uint32{pgtype.UUIDOID}},
 	{"aggregate_type", "text", textTypes},
 	{"aggregate_id", "text", textTypes},
@@ -26,6 +23,11 @@ var seedColumns = []struct {
 	{"partition_key", "text", textTypes},
 	{"created_at", "timestamptz", []uint32{pgtype.TimestamptzOID}},
 	{"published_at", "timestamptz", []uint32{pgtype.TimestamptzOID}},
+}
+
+type seedColumn struct {
+	name, typeName string
+	types          []uint32
 }
 
 var textTypes = []uint32{pgtype.TextOID, pgtype.VarcharOID}
@@ -52,6 +54,8 @@ func (c *catalog) outbox() *Outbox {
 	if col, ok := c.column("headers"); ok {
 		o.HasHeaders = col.typeOID == pgtype.JSONBOID
 	}
+	id, _ := c.column("id")
+	o.ShortIDs = id.typeOID == pgtype.Int4OID
 	for _, want := range seedColumns {
 		if _, ok := c.column(want.name); !ok && pgname.Optional(want.name) {
 			o.Lacks = append(o.Lacks, want.name)

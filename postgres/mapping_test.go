@@ -14,7 +14,7 @@ import (
 // A table as somebody else might have made it: other names, fewer columns, and the aggregate's id as the key.
 const foreignTable = `
 create table "Mail.box" (
-    seq bigserial primary key, "Uuid" uuid not null unique, subject_id text not null, body json not null,
+    seq serial primary key, "Uuid" uuid not null unique, subject_id text not null, body json not null,
     topic varchar(249) not null, "sent""at" timestamptz, status text not null default 'NEW');
 insert into "Mail.box" ("Uuid", subject_id, body, topic)
 select gen_random_uuid(), 'k' || n % 3, '{"n" : 1.10}', 't' || n % 2 from generate_series(1, 12) n`

@@ -56,6 +56,15 @@ func (n Names) sql(text string) string {
 	return n.Columns.Fill(text)
 }
 
+// widen says where ids are integers that a parameter is a bigint all the same; else it would take the column's type.
+func (o *Outbox) widen(text string) string {
+	one, many := "", ""
+	if o.ShortIDs {
+		one, many = "::bigint", "::bigint[]"
+	}
+	return strings.NewReplacer("{{wide}}", one, "{{wides}}", many).Replace(text)
+}
+
 // command returns a posthaste command line that means this outbox, ready to paste into a POSIX shell.
 func (n Names) command(words string) string {
 	line := "posthaste " + words

@@ -23,7 +23,7 @@ const readSQL = `
 select {{id}}, {{event_id}}, {{aggregate_type}}, {{aggregate_id}}, {{event_type}}, {{topic}}, {{partition_key}},
        {{payload}}::text, {{created_at}}, hashtext({{partition_key}}) & $3, {{headers}}::text
 from {{table}}
-where {{published_at}} is null and {{id}} > $1 and {{id}} <= $2`
+where {{published_at}} is null and {{id}} > $1{{wide}} and {{id}} <= $2{{wide}}`
 
 // The filters that a read may have beside.
 const (
@@ -56,7 +56,7 @@ func newReader(outbox *Outbox) *eventReader {
 		}
 	}
 	return &eventReader{
-		base: n.sql(base), lanes: n.sql(lanesFilter), without: n.sql(withoutFilter), topics: n.sql(topicsFilter),
+		base: outbox.widen(n.sql(base)), lanes: n.sql(lanesFilter), without: n.sql(withoutFilter), topics: n.sql(topicsFilter),
 		keys: n.sql(keysFilter), choice: n.sql(choiceCase), tail: n.sql(readTail), shared: make(map[string]string),
 	}
 }

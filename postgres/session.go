@@ -28,9 +28,9 @@ type session struct {
 
 func newSession(conn *pgx.Conn, outbox *Outbox, cfg Config) *session {
 	s := &session{conn: conn, outbox: outbox, reader: newReader(outbox), local: localSQL(cfg.SettleSync)}
-	s.settle = outbox.Names.sql(markSQL)
+	s.settle = outbox.widen(outbox.Names.sql(markSQL))
 	if cfg.Settle == relay.SettleDelete {
-		s.settle = outbox.Names.sql(deleteSQL)
+		s.settle = outbox.widen(outbox.Names.sql(deleteSQL))
 	}
 	if outbox.SequenceTrusted {
 		s.look = []string{lastValueSQL + outbox.Sequence, writersOf(outbox.Names)}
@@ -64,7 +64,7 @@ const (
 	deleteSQL = `delete from {{table}}` + unpublishedPairs
 
 	unpublishedPairs = `
-where {{id}} = any($1) and (({{id}}, {{event_id}}) in (select * from unnest($1::bigint[], $2::uuid[]))) is true
+where {{id}} = any($1{{wides}}) and (({{id}}, {{event_id}}) in (select * from unnest($1::bigint[], $2::uuid[]))) is true
   and {{published_at}} is null`
 )
 

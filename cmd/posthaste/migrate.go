@@ -199,11 +199,10 @@ func runMigration(cmd *cobra.Command, opts postgres.MigrateOptions, migrate migr
 		for _, note := range m.Notes {
 			fmt.Fprintln(out, "note:", note)
 		}
-		shown := []postgres.Severity{postgres.WorksBut}
-		if err != nil || len(m.Steps) > 0 { // else it was told when the table was adopted
-			shown = append(shown, postgres.Note)
+		printDifferences(out, m.Differences, postgres.WorksBut)
+		if n := count(m.Differences, postgres.Note); n > 0 {
+			fmt.Fprintf(out, "%-12s %s, which posthaste migrate status lists\n", postgres.Note, plural(n, "smaller difference"))
 		}
-		printDifferences(out, m.Differences, shown...)
 		if err != nil {
 			return err
 		}
@@ -248,6 +247,15 @@ func printOutbox(w io.Writer, o *postgres.Outbox) {
 	if mapping := o.Names.Columns.String(); mapping != "" {
 		line("columns", "%s", mapping)
 	}
+}
+
+func count(all []postgres.Difference, severity postgres.Severity) (n int) {
+	for _, d := range all {
+		if d.Severity == severity {
+			n++
+		}
+	}
+	return n
 }
 
 // printDifferences lists the differences of these severities, each with its way out on a line of its own, as errors
