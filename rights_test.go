@@ -42,8 +42,9 @@ func TestWriteUnderLeastRights(t *testing.T) {
 				}
 			}
 			for right, sentence := range map[string]string{
-				"insert on outbox_event": "grant insert on the table", "usage on schema " + outbox.Schema: "usage on its schema",
-				"usage on sequence ids": "permission denied for sequence ids",
+				"insert on outbox_event":           "grant insert on the table",
+				"usage on schema " + outbox.Schema: "usage on its schema",
+				"usage on sequence ids":            "permission denied for sequence ids",
 			} {
 				if right == "usage on sequence ids" && !serial {
 					continue

@@ -188,12 +188,14 @@ func (w *Writer) WriteSQL(ctx context.Context, tx SQLTx, events ...Event) error 
 // driver and every protocol mode can send; the casts are the server's. Ids follow the order of the events: PostgreSQL
 // draws them for the rows in the order that the select returns them.
 const (
-	insertHead = `insert into {{table}} ({{event_id}}, {{aggregate_type}}, {{aggregate_id}}, {{event_type}}, {{payload}}, {{topic}}, {{partition_key}})
+	insertHead = `insert into {{table}} ({{event_id}}, {{aggregate_type}}, {{aggregate_id}}, {{event_type}},
+    {{payload}}, {{topic}}, {{partition_key}})
 select e.event_id::uuid, e.aggregate_type, e.aggregate_id, e.event_type, e.payload::jsonb, e.topic, e.partition_key
 from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
      with ordinality as e(event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key, position)`
 
-	insertHeadHeaders = `insert into {{table}} ({{event_id}}, {{aggregate_type}}, {{aggregate_id}}, {{event_type}}, {{payload}}, {{topic}}, {{partition_key}}, {{headers}})
+	insertHeadHeaders = `insert into {{table}} ({{event_id}}, {{aggregate_type}}, {{aggregate_id}}, {{event_type}},
+    {{payload}}, {{topic}}, {{partition_key}}, {{headers}})
 select e.event_id::uuid, e.aggregate_type, e.aggregate_id, e.event_type, e.payload::jsonb, e.topic, e.partition_key,
        nullif(e.headers, '')::jsonb
 from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])

@@ -71,7 +71,8 @@ type move struct {
 func newMove(t *testing.T) *move {
 	t.Helper()
 	t.Parallel()
-	m := &move{bed: newBed(t, pg15, oneBroker, "order.confirmed", "order.cancelled"), ledger: &load.Ledger{}, began: time.Now()}
+	b := newBed(t, pg15, oneBroker, "order.confirmed", "order.cancelled")
+	m := &move{bed: b, ledger: &load.Ledger{}, began: time.Now()}
 	writing, quiet := context.WithCancel(m.ctx)
 	m.quiet = quiet
 	t.Cleanup(func() {

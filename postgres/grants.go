@@ -33,8 +33,9 @@ func GrantsSQL(ctx context.Context, conn *pgx.Conn, names Names, roles Roles) (s
 	}
 	id, ok := c.column("id")
 	if !ok || c.register == nil {
-		return "", Problem{ErrNotRegistered, fmt.Sprintf("%s is not registered in schema %s, or may not be looked at by role %s",
-			names.Table, names.Schema, c.role), "run: " + names.command("migrate up")}
+		return "", Problem{ErrNotRegistered,
+			fmt.Sprintf("%s is not registered in schema %s, or may not be looked at by role %s", names.Table, names.Schema, c.role),
+			"run: " + names.command("migrate up")}
 	}
 	g := &grants{catalog: c}
 	if g.sequence, _, err = c.findSequence(ctx, conn, id); err != nil {
@@ -60,8 +61,8 @@ func (g *grants) grant(format string, args ...any) {
 
 // writer: an identity column draws its ids without a right on the sequence, a default nextval('...') does not.
 func (g *grants) writer(role string) {
-	g.say("The service: it inserts events and reads none. Strict order needs no further right. Where it reads the id back, as\n"+
-		"-- ORMs do, it also needs: grant select (%s) on %s to %s;", g.names.Columns.SQL("id"), g.names.Table, role)
+	g.say("The service: it inserts events and reads none. Strict order needs no further right. Where it reads the id\n"+
+		"-- back, as ORMs do, it also needs: grant select (%s) on %s to %s;", g.names.Columns.SQL("id"), g.names.Table, role)
 	g.grant("usage on schema "+pgname.Quote(g.names.Table.Schema)+" to %s", role)
 	g.grant("insert (%s) on {{table}} to %s", strings.Join(g.written(), ", "), role)
 	if id, ok := g.column("id"); ok && id.identity == "" && g.sequence.Name != "" {
@@ -76,7 +77,8 @@ func (g *grants) writer(role string) {
 func (g *grants) written() []string {
 	var list []string
 	for _, col := range g.columns {
-		if col.name != g.names.Columns.Name("id") && col.name != g.names.Columns.Name("published_at") && col.generated == "" {
+		own := col.name == g.names.Columns.Name("id") || col.name == g.names.Columns.Name("published_at")
+		if !own && col.generated == "" {
 			list = append(list, sqlName(col.name))
 		}
 	}

@@ -127,9 +127,9 @@ func (d *differences) compareExtraColumns() {
 	for _, col := range d.extraColumns() {
 		// While one is missing, any may be that one under another name.
 		if col.notNull && col.defaultText == "" && col.identity == "" && !incomplete {
-			d.warn(ErrColumn, "give it one: "+d.alter("alter column %s set default ...", sqlName(col.name))[len("run: "):],
-				"column %s is none of an outbox's and has no default, so every insert must give it, and Posthaste's Go writer "+
-					"does not", col.name)
+			d.warn(ErrColumn, fmt.Sprintf("give it one: alter table %s alter column %s set default ...", d.names.Table,
+				sqlName(col.name)), "column %s is none of an outbox's and has no default, so every insert must give it, and "+
+				"Posthaste's Go writer does not", col.name)
 			continue
 		}
 		harmless = append(harmless, col.name)
@@ -216,7 +216,7 @@ func (d *differences) compareTriggers() {
 				"trigger %s runs before every update: where it puts %s back or returns null, an event is sent again for ever",
 				t.name, published.name)
 		case marks:
-			d.warn(ErrTrigger, "let it fire only for the columns that it is about (before or after update of ...), or run: "+drop,
+			d.warn(ErrTrigger, "let it fire only for the columns that it is about (after update of ...), or run: "+drop,
 				"trigger %s runs whenever events are marked", t.name)
 		case t.kind&triggerInsert != 0 && t.kind&triggerBefore != 0:
 			d.note(ErrTrigger, "see that it returns every row, or run: "+drop,

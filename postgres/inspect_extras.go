@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -83,7 +85,9 @@ func (c *catalog) readExtras(ctx context.Context, db reader) error {
 	})
 	var r rule
 	if err == nil {
-		err = each(ctx, db, rulesSQL, c.table.oid, []any{&r.name, &r.event, &r.instead}, func() { x.rules = append(x.rules, r) })
+		err = each(ctx, db, rulesSQL, c.table.oid, []any{&r.name, &r.event, &r.instead}, func() {
+			x.rules = append(x.rules, r)
+		})
 	}
 	var k constraint
 	if err == nil {
@@ -119,4 +123,46 @@ func each(ctx context.Context, db reader, sql string, oid uint32, dest []any, ke
 		return nil
 	})
 	return err
+}
+
+// judgeExtras refuses what would make a relay lose, repeat or overlook events.
+func (c *catalog) judgeExtras() []Problem {
+	var problems []Problem
+	add := func(kind error, fix, cause string, args ...any) {
+		problems = append(problems, Problem{kind, fmt.Sprintf(cause, args...), fix})
+	}
+	for _, r := range c.extras.rules {
+		if r.instead && (r.event == "2" || r.event == "4") {
+			add(ErrRule, fmt.Sprintf("run: drop rule %s on %s", pgname.Quote(r.name), c.names.Table),
+				"rule %s on %s takes the place of updates or deletes, so no event could be marked and all would be sent "+
+					"again for ever", r.name, c.names.Table)
+		}
+	}
+	for _, child := range c.extras.children {
+		add(ErrInherits, fmt.Sprintf("run: alter table %s no inherit %s", child, c.names.Table),
+			"table %s inherits from %s: its rows would be read without an index, and its writers are not seen", child,
+			c.names.Table)
+	}
+	if c.extras.partition {
+		add(ErrPartitioned, "name the whole table by POSTHASTE_TABLE",
+			"%s is a partition of %s: writers draw ids before they come to it, so late ones would be overlooked",
+			c.names.Table, c.extras.parents[0])
+	}
+	if c.extras.replicated && !c.marksReplicate() {
+		add(ErrIdentity, fmt.Sprintf("run: alter table %s replica identity full, or give it a primary key", c.names.Table),
+			"%s is published to others by its updates and has no replica identity, so PostgreSQL refuses every mark",
+			c.names.Table)
+	}
+	return problems
+}
+
+// marksReplicate tells whether a publication of the table lets its rows be updated.
+func (c *catalog) marksReplicate() bool {
+	switch c.table.identity {
+	case "f", "i":
+		return true
+	case "n":
+		return false
+	}
+	return slices.ContainsFunc(c.indexes, func(x index) bool { return x.primary && x.valid })
 }

@@ -127,7 +127,7 @@ func (c *catalog) judgeColumns() []Problem {
 			cause, fix = c.missingColumn(want.name, want.typeName)
 		case !slices.Contains(want.types, col.typeOID):
 			cause = fmt.Sprintf("is %s, want %s", col.typeName, want.typeName)
-			fix = "change its type (this rewrites the table), or name another column by POSTHASTE_COLUMNS=" + want.name + "=NAME"
+			fix = "name another column by POSTHASTE_COLUMNS=" + want.name + "=NAME, or change its type (this rewrites the table)"
 			if optional {
 				fix = "do without it by POSTHASTE_COLUMNS=" + want.name + "=, or change its type (this rewrites the table)"
 			}
@@ -184,48 +184,6 @@ func sqlName(name string) string {
 		return name
 	}
 	return pgname.Quote(name)
-}
-
-// judgeExtras refuses what would make a relay lose, repeat or overlook events.
-func (c *catalog) judgeExtras() []Problem {
-	var problems []Problem
-	add := func(kind error, fix, cause string, args ...any) {
-		problems = append(problems, Problem{kind, fmt.Sprintf(cause, args...), fix})
-	}
-	for _, r := range c.extras.rules {
-		if r.instead && (r.event == "2" || r.event == "4") {
-			add(ErrRule, fmt.Sprintf("run: drop rule %s on %s", pgname.Quote(r.name), c.names.Table),
-				"rule %s on %s takes the place of updates or deletes, so no event could be marked and all would be sent "+
-					"again for ever", r.name, c.names.Table)
-		}
-	}
-	for _, child := range c.extras.children {
-		add(ErrInherits, fmt.Sprintf("run: alter table %s no inherit %s", child, c.names.Table),
-			"table %s inherits from %s: its rows would be read without an index, and its writers are not seen", child,
-			c.names.Table)
-	}
-	if c.extras.partition {
-		add(ErrPartitioned, "name the whole table by POSTHASTE_TABLE",
-			"%s is a partition of %s: writers draw ids before they come to it, so late ones would be overlooked",
-			c.names.Table, c.extras.parents[0])
-	}
-	if c.extras.replicated && !c.marksReplicate() {
-		add(ErrIdentity, fmt.Sprintf("run: alter table %s replica identity full, or give it a primary key", c.names.Table),
-			"%s is published to others by its updates and has no replica identity, so PostgreSQL refuses every mark",
-			c.names.Table)
-	}
-	return problems
-}
-
-// marksReplicate tells whether a publication of the table lets its rows be updated.
-func (c *catalog) marksReplicate() bool {
-	switch c.table.identity {
-	case "f", "i":
-		return true
-	case "n":
-		return false
-	}
-	return slices.ContainsFunc(c.indexes, func(x index) bool { return x.primary && x.valid })
 }
 
 // isOurs tells whether an index is the one that polls need, valid or not. More columns behind the first do no harm.

@@ -141,7 +141,8 @@ func (c *catalog) indexPartition(p *plan, t partition) (name pgname.Table, attac
 const briefly = "set local lock_timeout = '300ms';\n"
 
 func createIndexOnly(name string, names Names) string {
-	return "create index " + pgname.Quote(name) + names.sql("\n    on only {{table}} ({{id}})\n    where {{published_at}} is null;")
+	return "create index " + pgname.Quote(name) +
+		names.sql("\n    on only {{table}} ({{id}})\n    where {{published_at}} is null;")
 }
 
 // freeNameIn returns the usual index name for a table that nothing in its schema has, and takes it.

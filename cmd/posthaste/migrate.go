@@ -98,8 +98,8 @@ func newMigrateStatus() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show what exists and what is missing",
-		Long: `Show what exists and what is missing: everything that differs from the table that migrate makes, each with what
-it means and with the SQL or command that changes it.
+		Long: `Show what exists and what is missing: everything that differs from the table that migrate makes, each with
+what it means and with the SQL or command that changes it.
 
   refuse      a relay does not start
   works, but  a relay works, though not at its best
@@ -201,7 +201,8 @@ func runMigration(cmd *cobra.Command, opts postgres.MigrateOptions, migrate migr
 		}
 		printDifferences(out, m.Differences, postgres.WorksBut)
 		if n := count(m.Differences, postgres.Note); n > 0 {
-			fmt.Fprintf(out, "%-12s %s, which posthaste migrate status lists\n", postgres.Note, plural(n, "smaller difference"))
+			fmt.Fprintf(out, "%-12s %s, which posthaste migrate status lists\n", postgres.Note,
+				plural(n, "smaller difference"))
 		}
 		if err != nil {
 			return err

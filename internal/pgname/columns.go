@@ -46,7 +46,8 @@ func ParseColumns(s string) (Columns, error) {
 		_, twice := mapping[usual]
 		switch {
 		case !ok:
-			mistakes = append(mistakes, fmt.Errorf("%q is no pair: want usual=other, such as event_id=uuid", strings.TrimSpace(pair)))
+			mistakes = append(mistakes,
+				fmt.Errorf("%q is no pair: want usual=other, such as event_id=uuid", strings.TrimSpace(pair)))
 		case twice:
 			mistakes = append(mistakes, fmt.Errorf("%s is given twice", usual))
 		default:
