@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -87,8 +88,13 @@ func (m *membership) ID() int { return int(m.id) }
 func (m *membership) Close() { closeNow(m.conn) }
 
 const (
+	// beatSQL leaves the rate unknown at the first beat, and where the clock was set back.
 	beatSQL = `
-update {{schema}}.member set beat = beat + 1, beat_at = clock_timestamp() where id = $1 returning clock_timestamp()`
+update {{schema}}.member set
+    beat = beat + 1, beat_at = clock_timestamp(), published = $2, held = $3, trouble = nullif($4, ''),
+    per_second = case when clock_timestamp() > beat_at
+        then ($2 - published) / extract(epoch from clock_timestamp() - beat_at)::float8 end
+where id = $1 returning clock_timestamp()`
 
 	// peersSQL tries the lock of every other member; the tries end with the transaction. Who can be locked is gone.
 	peersSQL = `
@@ -105,14 +111,14 @@ from {{schema}}.outbox o where o.id = $1`
 )
 
 // Beat is one pipeline, and so one transaction.
-func (m *membership) Beat(ctx context.Context) (relay.View, error) {
+func (m *membership) Beat(ctx context.Context, r relay.Report) (relay.View, error) {
 	v := relay.View{Pooled: m.pooled, Last: -1}
 	evicted := false
 	var owners []int
 	var epochs []int64
 	var ours, others []relay.Pattern
 	batch := &pgx.Batch{}
-	batch.Queue(m.sql.beat, m.id).QueryRow(func(row pgx.Row) error {
+	batch.Queue(m.sql.beat, m.id, r.Published, r.Held, plainText(r.Trouble)).QueryRow(func(row pgx.Row) error {
 		err := row.Scan(&v.Now)
 		evicted = errors.Is(err, pgx.ErrNoRows)
 		if evicted {
@@ -141,6 +147,17 @@ func (m *membership) Beat(ctx context.Context) (relay.View, error) {
 	}
 	v.Wanted = groupChoice(ours, others)
 	return v, nil
+}
+
+// plainText keeps what every database can store: a beat must not fail over the wording of an error that it tells of.
+func plainText(s string) string {
+	const longest = 500
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, s[:min(len(s), longest)])
 }
 
 const (

@@ -23,7 +23,7 @@ func (b *bed) join(t *testing.T) relay.Membership {
 
 func beat(t *testing.T, m relay.Membership) relay.View {
 	t.Helper()
-	v, err := m.Beat(t.Context())
+	v, err := m.Beat(t.Context(), relay.Report{})
 	must(t, err)
 	return v
 }
@@ -71,7 +71,7 @@ func TestMembership(t *testing.T) {
 		if len(v.Peers) != 1 || len(owned(v, 0)) != 5 {
 			t.Errorf("after the other left: %+v", v)
 		}
-		if _, err := a.Beat(t.Context()); !errors.Is(err, relay.ErrEvicted) {
+		if _, err := a.Beat(t.Context(), relay.Report{}); !errors.Is(err, relay.ErrEvicted) {
 			t.Errorf("beat after leaving: %v, want ErrEvicted", err)
 		}
 	})
@@ -117,7 +117,7 @@ func TestEvictionNeedsTheBeatSeen(t *testing.T) {
 		if got := act(t, a, []relay.Peer{{ID: c.ID(), Beat: 1}}, 8); len(got) != 8 {
 			t.Errorf("took %v from a stale member, want all", got)
 		}
-		if _, err := c.Beat(t.Context()); !errors.Is(err, relay.ErrEvicted) {
+		if _, err := c.Beat(t.Context(), relay.Report{}); !errors.Is(err, relay.ErrEvicted) {
 			t.Errorf("beat of the evicted: %v", err)
 		}
 	})

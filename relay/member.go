@@ -28,6 +28,7 @@ type member struct {
 	log    *slog.Logger
 	ledger *ledger
 	alive  func(now time.Time) bool // the loop makes progress
+	report func() Report            // what the beat tells; never called under mu
 
 	changed chan struct{} // tells the loop that state is new
 
@@ -52,7 +53,8 @@ type tenure struct {
 
 func newMember(store Store, cfg Config, ledger *ledger) *member {
 	return &member{store: store, cfg: cfg, log: cfg.Logger, ledger: ledger, changed: make(chan struct{}, 1),
-		alive: func(time.Time) bool { return true }}
+		alive:  func(time.Time) bool { return true },
+		report: func() Report { return Report{} }}
 }
 
 // run keeps the membership up until the context ends; then it leaves. It returns early only with a *Permanent error.
@@ -116,7 +118,7 @@ func (m *member) beat(ctx context.Context, ms Membership, w witness) error {
 	begun := time.Now()
 	bctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.Lease/2)
 	defer cancel()
-	v, err := ms.Beat(bctx)
+	v, err := ms.Beat(bctx, m.report())
 	if err != nil {
 		return err
 	}

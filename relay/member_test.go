@@ -43,7 +43,7 @@ func (s *fakeStore) breakBeats(f func() error) {
 
 func (m *fakeMembership) ID() int { return m.id }
 
-func (m *fakeMembership) Beat(ctx context.Context) (View, error) {
+func (m *fakeMembership) Beat(ctx context.Context, _ Report) (View, error) {
 	m.store.mu.Lock()
 	f := m.store.beat
 	m.store.mu.Unlock()

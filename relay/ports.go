@@ -93,8 +93,8 @@ type Claim interface {
 // Membership is this process among the relays of an outbox.
 type Membership interface {
 	ID() int
-	// Beat says that this member lives and returns what the others see. ErrEvicted ends the membership.
-	Beat(ctx context.Context) (View, error)
+	// Beat says that this member lives and how it fares, and returns what the others see. ErrEvicted ends the membership.
+	Beat(ctx context.Context, r Report) (View, error)
 	// Act evicts the dead and takes free lanes, as far as both still are and the lanes are still those of the
 	// generation; it returns the lanes taken.
 	Act(ctx context.Context, dead []Peer, take int, generation int64) ([]int, error)
@@ -107,6 +107,13 @@ type Membership interface {
 	// Wait blocks until the context ends, or returns early with an error when the connection breaks.
 	Wait(ctx context.Context) error
 	Close()
+}
+
+// Report is how a member fares, told with its beat to whoever looks at the outbox and can't ask the relay.
+type Report struct {
+	Published int64  // events that Kafka has acknowledged since the relay was made
+	Held      int    // topics and keys that wait after a failure of their own
+	Trouble   string // why it is not ready, "" while progress is possible
 }
 
 // View is the outbox's members and lanes at one beat.

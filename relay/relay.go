@@ -27,6 +27,7 @@ func New(store Store, publisher Publisher, cfg Config) (*Relay, error) {
 	}
 	r := &Relay{store: store, publisher: publisher, cfg: cfg, ledger: newLedger(cfg.Logger)}
 	r.member = newMember(store, cfg, r.ledger)
+	r.member.report = r.report
 	return r, nil
 }
 

@@ -186,6 +186,16 @@ func (r *Relay) Stats() Stats {
 	return s
 }
 
+// report is what the others are told of the Stats.
+func (r *Relay) report() Report {
+	s := r.Stats()
+	told := Report{Held: s.Held, Trouble: s.Reason}
+	for _, n := range s.Published {
+		told.Published += n
+	}
+	return told
+}
+
 // free tells whether a lane has no owner.
 func free(v View) bool {
 	for _, l := range v.Lanes {

@@ -27,7 +27,11 @@ create table {{schema}}.member (
     session   boolean not null,                    -- its advisory lock tells whether it lives
     beat      bigint  not null default 0,          -- goes up with every beat
     beat_at   timestamptz not null default clock_timestamp(),
-    joined_at timestamptz not null default clock_timestamp()
+    joined_at timestamptz not null default clock_timestamp(),
+    published bigint,                              -- events that it has shipped, as of its latest beat
+    per_second double precision,                   -- of them, between its latest two beats
+    held      integer not null default 0,          -- topics and keys that wait after a failure of their own
+    trouble   text                                 -- why it makes no progress, null while it can
 ) with (fillfactor = 50);
 
 create index member_outbox on {{schema}}.member (outbox);
