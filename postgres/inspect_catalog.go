@@ -20,7 +20,8 @@ type reader interface {
 // catalog is what one look found, as plain facts. The empty one is an empty database. Problems, repairs and the
 // printed migration all follow from it alone.
 type catalog struct {
-	names Names
+	names  Names
+	looker bool // whoever asks changes nothing
 
 	database, role string
 	serverVersion  int

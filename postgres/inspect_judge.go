@@ -70,7 +70,11 @@ func (c *catalog) judge(rights []Right) error {
 	if len(rights) == 0 {
 		rights = []Right{RightUpdate}
 	}
-	problems := slices.Concat(c.judgeServer(), c.judgeTable(rights), c.judgeSide(rights...))
+	c.looker = c.looker || slices.Equal(rights, []Right{RightRead})
+	problems := slices.Concat(c.judgeTable(rights), c.judgeSide())
+	if !c.looker {
+		problems = slices.Concat(c.judgeServer(), problems)
+	}
 	if len(problems) == 0 {
 		return nil
 	}
@@ -247,7 +251,7 @@ func (c *catalog) judgeTableRights(rights []Right) []Problem {
 	return problems
 }
 
-func (c *catalog) judgeSide(rights ...Right) []Problem {
+func (c *catalog) judgeSide() []Problem {
 	up := "run: " + c.names.command("migrate up")
 	schema, role := pgname.Quote(c.names.Schema), pgname.Quote(c.role)
 	switch {
@@ -267,7 +271,7 @@ func (c *catalog) judgeSide(rights ...Right) []Problem {
 	}
 	var problems []Problem
 	for _, t := range c.side {
-		if slices.Equal(rights, []Right{RightRead}) {
+		if c.looker {
 			t.missing = slices.DeleteFunc(slices.Clone(t.missing), func(p string) bool { return p != "SELECT" })
 		}
 		if len(t.missing) > 0 {

@@ -81,6 +81,7 @@ select gen_random_uuid(), 'Order', 'k' || n % 1000, 'order.confirmed.v1', '{}', 
 					t.Errorf("%s, %s: no index is used:\n%s", what, mode, plan)
 				}
 			}
+			explainLooks(t, conn, names)
 			for _, ids := range []string{"bigint", "integer"} {
 				run(names.sql("alter table {{table}} alter id type " + ids))
 				outbox := &Outbox{Names: names, ShortIDs: ids == "integer"}
@@ -119,6 +120,8 @@ func literalOf(a any) string {
 		return "'{" + strings.Trim(strings.ReplaceAll(fmt.Sprint(a), " ", ","), "[]") + "}'"
 	case []string:
 		return "'{" + strings.Join(a, ",") + "}'"
+	case pgtype.UUID:
+		return "'" + uuid.UUID(a.Bytes).String() + "'"
 	case []pgtype.UUID:
 		texts := make([]string, len(a))
 		for i, id := range a {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -42,10 +41,10 @@ func (s *session) Horizons() bool { return s.look != nil }
 
 func (s *session) Close() { closeNow(s.conn) }
 
-// localSQL makes the settings of one transaction. A lost mark is a duplicate, never a loss, so it need not wait for the
-// disk; it does not wait long for a row (the first settle
-// of a session may wait for the table, when it is parsed), nor hold one while the relay is stopped; and its plan is the generic one, which
-// looks every id up: a custom plan over a table of 50,000 rows reads all of it for each chunk.
+// localSQL makes the settings of one transaction. A lost mark is a duplicate, never a loss, so it need not wait for
+// the disk; it does not wait long for a row (the first settle of a session may wait for the table, when it is
+// parsed), nor hold one while the relay is stopped; and its plan is the generic one, which looks every id up: a
+// custom plan over a table of 50,000 rows reads all of it for each chunk.
 func localSQL(sync bool) string {
 	commit := "off"
 	if sync {
@@ -68,8 +67,8 @@ where {{id}} = any($1{{wides}}) and (({{id}}, {{event_id}}) in (select * from un
   and {{published_at}} is null`
 )
 
-// writersSQL lists who may have drawn ids that are not in view yet: whoever holds the lock of a writer on the table or a
-// partition of it. No pid is left out: behind a pooler it may serve anybody. A prepared transaction has no pid.
+// writersSQL lists who may have drawn ids that are not in view yet: whoever holds the lock of a writer on the table
+// or a partition of it. No pid is left out: behind a pooler it may serve anybody. A prepared transaction has no pid.
 const writersSQL = `
 select l.virtualtransaction, l.pid is null
 from pg_locks l
@@ -78,9 +77,7 @@ where l.locktype = 'relation' and l.mode = 'RowExclusiveLock'
   and (l.relation = {{literal}}::regclass
        or l.relation in (select relid from pg_partition_tree({{literal}}::regclass)))`
 
-func writersOf(n Names) string {
-	return strings.ReplaceAll(writersSQL, "{{literal}}", literal(n.Table.String()))
-}
+func writersOf(n Names) string { return n.literals(writersSQL) }
 
 // Exchange runs one pipeline: look, settle, read.
 func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result, error) {

@@ -1,0 +1,243 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// StoredEvent is a row of the outbox table.
+type StoredEvent struct {
+	ID            int64
+	EventID       uuid.UUID
+	AggregateType string
+	AggregateID   string
+	EventType     string
+	Topic         string
+	Key           string
+	CreatedAt     time.Time // years beyond 1 and 9999, infinity too, become the first or the last that RFC 3339 has
+	PublishedAt   time.Time // zero while unpublished
+	Payload       []byte    // as PostgreSQL prints it, byte for byte the record's value; nil where it was not asked for
+	Headers       []byte    // the column headers as PostgreSQL prints it, nil for none
+}
+
+// EventState says which events are wanted.
+type EventState string
+
+// The states.
+const (
+	EventsAll         EventState = "all"
+	EventsUnpublished EventState = "unpublished"
+	EventsPublished   EventState = "published"
+)
+
+// EventFilter says which events are wanted. An empty field asks for nothing.
+type EventFilter struct {
+	State       EventState // "" as EventsAll
+	EventID     uuid.UUID
+	Topic       string
+	Key         string
+	Type        string
+	AggregateID string
+	Since       time.Time // created_at not before this
+	Until       time.Time // created_at before this
+}
+
+// Events reads an outbox table for people. It needs select on the table and nothing else, changes nothing, and its
+// statements end after five seconds each. It belongs to one goroutine at a time.
+type Events struct {
+	conn  *pgx.Conn
+	names Names
+
+	headers  string // the expression that reads the column headers
+	waiting  bool   // the partial index is there
+	ordered  bool   // an index on (id) is there
+	sequence string // "" where it can't be read, or proves nothing
+}
+
+// OpenEvents looks at the table. A *SchemaError says what keeps its events from being read; a missing index is told
+// only to whoever needs it.
+func OpenEvents(ctx context.Context, conn *pgx.Conn, names Names) (*Events, error) {
+	c, o, err := lookAsReader(ctx, conn, names)
+	if err != nil {
+		return nil, err
+	}
+	problems := slices.DeleteFunc(c.judgeTable([]Right{RightRead}),
+		func(p Problem) bool { return errors.Is(p, ErrIndex) })
+	if len(problems) > 0 {
+		return nil, &SchemaError{Outbox: names.Table.String(), Problems: problems}
+	}
+	e := &Events{conn: conn, names: names, headers: "null", waiting: c.hasIndex()}
+	if o.HasHeaders {
+		e.headers = "headers::text"
+	}
+	if o.SequenceTrusted && !c.standby { // a standby doesn't show the primary's locks
+		e.sequence = o.Sequence
+	}
+	id, _ := c.column("id")
+	e.ordered = slices.ContainsFunc(c.indexes, func(x index) bool {
+		return x.method == "btree" && x.first == id.number && x.predicate == "" && x.valid
+	})
+	return e, nil
+}
+
+const nowSQL = `select clock_timestamp()`
+
+// Now returns the database clock, which times are compared on.
+func (e *Events) Now(ctx context.Context) (now time.Time, err error) {
+	err = e.conn.QueryRow(ctx, nowSQL).Scan(&now)
+	return now, err
+}
+
+// needIndex refuses a walk that would have to sort the whole table.
+func (e *Events) needIndex(state EventState) error {
+	switch {
+	case state == EventsUnpublished && !e.waiting:
+		return Problem{ErrIndex, fmt.Sprintf("no valid index on (id) where published_at is null on %s", e.names.Table),
+			"run: " + e.names.command("migrate up")}
+	case state != EventsUnpublished && !e.ordered:
+		return Problem{ErrIndex,
+			fmt.Sprintf("no valid index on (id) on %s, so its events can't be read in order", e.names.Table),
+			fmt.Sprintf("run: create index concurrently on %s (id)", e.names.Table)}
+	}
+	return nil
+}
+
+// filterColumns are what a filter needs of a row.
+const filterColumns = `id, event_id, aggregate_id, event_type, topic, partition_key, created_at, published_at`
+
+// match returns the filter as a condition on those columns, its values behind the arguments.
+func (f *EventFilter) match(args *[]any) string {
+	conditions := []string{"true"}
+	add := func(condition string, value any) {
+		*args = append(*args, value)
+		conditions = append(conditions, strings.ReplaceAll(condition, "?", "$"+strconv.Itoa(len(*args))))
+	}
+	for _, text := range []struct{ condition, value string }{
+		{"topic = ?", f.Topic},
+		{"partition_key = ?", f.Key},
+		{"event_type = ?", f.Type},
+		{"aggregate_id = ?", f.AggregateID},
+	} {
+		if text.value != "" {
+			add(text.condition, text.value)
+		}
+	}
+	if f.EventID != uuid.Nil {
+		add("event_id = ?", pgtype.UUID{Bytes: f.EventID, Valid: true})
+	}
+	if !f.Since.IsZero() {
+		add("created_at >= ?", f.Since)
+	}
+	if !f.Until.IsZero() {
+		add("created_at < ?", f.Until)
+	}
+	switch f.State {
+	case EventsUnpublished:
+		conditions = append(conditions, "published_at is null")
+	case EventsPublished:
+		conditions = append(conditions, "published_at is not null")
+	}
+	return strings.Join(conditions, " and ")
+}
+
+// narrow tells whether the filter leaves out rows that a walk meets.
+func (f *EventFilter) narrow() bool {
+	return f.Topic != "" || f.Key != "" || f.Type != "" || f.AggregateID != "" || f.State == EventsPublished ||
+		!f.Since.IsZero() || !f.Until.IsZero()
+}
+
+const rowsSQL = `
+select id, event_id, aggregate_type, aggregate_id, event_type, topic, partition_key, created_at, published_at,
+       {{payload}}, {{headers}}
+from {{table}} where `
+
+func (e *Events) rowsStatement(payload bool) string {
+	columns := strings.NewReplacer("{{payload}}", "null", "{{headers}}", "null")
+	if payload {
+		columns = strings.NewReplacer("{{payload}}", "payload::text", "{{headers}}", e.headers)
+	}
+	return e.names.sql(columns.Replace(rowsSQL))
+}
+
+// rows reads the events of a condition whose cost the caller knows to be bounded.
+func (e *Events) rows(
+	ctx context.Context, tx pgx.Tx, payload bool, condition string, args ...any,
+) ([]StoredEvent, error) {
+	rows, err := tx.Query(ctx, e.rowsStatement(payload)+condition, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s StoredEvent, err error) {
+		var created, published pgtype.Timestamptz
+		err = row.Scan(&s.ID, &s.EventID, &s.AggregateType, &s.AggregateID, &s.EventType, &s.Topic, &s.Key, &created,
+			&published, &s.Payload, &s.Headers)
+		s.CreatedAt = printable(created)
+		if published.Valid {
+			s.PublishedAt = printable(published)
+		}
+		return s, err
+	})
+}
+
+// printable returns a time that RFC 3339 can print.
+func printable(t pgtype.Timestamptz) time.Time {
+	switch {
+	case t.InfinityModifier == pgtype.Infinity || t.Time.After(lastTime):
+		return lastTime
+	case t.InfinityModifier == pgtype.NegativeInfinity || t.Time.Before(firstTime):
+		return firstTime
+	}
+	return t.Time.UTC()
+}
+
+// EventRef names an event by one of its two ids; the other is zero.
+type EventRef struct {
+	ID      int64
+	EventID uuid.UUID
+}
+
+// ParseEventRef reads an outbox id, which is a number, or an event id, which is a UUID.
+func ParseEventRef(text string) (r EventRef, err error) {
+	if r.ID, err = strconv.ParseInt(text, 10, 64); err == nil {
+		return r, nil
+	}
+	if r.EventID, err = uuid.Parse(text); err == nil {
+		return r, nil
+	}
+	return r, fmt.Errorf("find event %q: want an outbox id, a number, or an event id, a UUID", text)
+}
+
+// Find returns the events with this outbox id or event id, payload and headers with them: one, or none; several where a
+// partitioned table lets an id come twice.
+func (e *Events) Find(ctx context.Context, ref EventRef) (found []StoredEvent, err error) {
+	condition, arg := "id = $1", any(ref.ID)
+	if ref.EventID != uuid.Nil {
+		condition, arg = "event_id = $1", pgtype.UUID{Bytes: ref.EventID, Valid: true}
+	}
+	err = looking(ctx, e.conn, lookLimit, func(tx pgx.Tx) error {
+		found, err = e.rows(ctx, tx, true, condition, arg)
+		return err
+	})
+	return found, e.explain("find event", err)
+}
+
+// explain says what it means that a statement was ended.
+func (e *Events) explain(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case tooLong(err):
+		return fmt.Errorf("%s: %s did not answer within %v: it is locked, has no index for this, or a transaction that "+
+			"has been open for long keeps dead entries in the index", what, e.names.Table, lookLimit)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
