@@ -18,3 +18,10 @@ func connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	defer cancel()
 	return postgres.Connect(bounded, config)
 }
+
+// disconnect ends a connection, also when the context has ended.
+func disconnect(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx)
+}

@@ -93,10 +93,11 @@ In a pattern * stands for any run of characters, dots too. No topic may match pa
 
 func newGroupsRemove() *cobra.Command {
 	return &cobra.Command{
-		Use:   "remove GROUP",
-		Short: "Give the group's topics to the relays without a group",
-		Long:  "Give the group's topics to the relays without a group.",
-		Args:  usage(cobra.ExactArgs(1)),
+		Use:     "remove GROUP",
+		Short:   "Give the group's topics to the relays without a group",
+		Long:    "Give the group's topics to the relays without a group.",
+		Example: `  posthaste groups remove critical`,
+		Args:    usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withDatabase(cmd, func(ctx context.Context, conn *pgx.Conn, names postgres.Names) error {
 				if err := postgres.RemoveGroup(ctx, conn, names, args[0]); err != nil {

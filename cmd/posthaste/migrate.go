@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
@@ -68,6 +67,8 @@ func newMigrateUp() *cobra.Command {
 
 An existing table is adopted: no column of it is changed, and its partial index is built concurrently. Running it
 again, or many at once, is safe.`,
+		Example: `  posthaste migrate up
+  posthaste migrate up --lanes 128 --headers --dry-run`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runMigration(cmd, opts, postgres.Migrate) },
 	}
@@ -83,8 +84,9 @@ func newMigrateDown() *cobra.Command {
 		Short: "Remove the outbox",
 		Long: `Remove the outbox: its entry in the side tables, the table if migrate made it, and with the last outbox the
 side tables. It refuses while events are unpublished or relays run, and never drops an adopted table.`,
-		Args: usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return runMigration(cmd, opts, postgres.MigrateDown) },
+		Example: `  posthaste migrate down --dry-run`,
+		Args:    usage(cobra.NoArgs),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigration(cmd, opts, postgres.MigrateDown) },
 	}
 	addDryRun(cmd, &opts)
 	return cmd
@@ -106,6 +108,8 @@ what it means and with the SQL or command that changes it.
   note        good to know; nothing needs to be done
 
 Exit status 3 when a relay of the connected role would refuse to start.`,
+		Example: `  posthaste migrate status
+  posthaste migrate status --table sales.outbox`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withDatabase(cmd, func(ctx context.Context, conn *pgx.Conn, names postgres.Names) error {
@@ -181,11 +185,7 @@ func withDatabase(cmd *cobra.Command, do func(context.Context, *pgx.Conn, postgr
 	if err != nil {
 		return err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = conn.Close(ctx)
-	}()
+	defer disconnect(ctx, conn)
 	return do(ctx, conn, cfg.Database.Names)
 }
 
@@ -226,7 +226,7 @@ func printOutbox(w io.Writer, o *postgres.Outbox) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-12s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	line("database", "%s, PostgreSQL %d.%d", o.Server.Database, o.Server.Version/10000, o.Server.Version%10000)
+	line("database", "%s, PostgreSQL %s", o.Server.Database, serverVersion(o.Server))
 	line("outbox", "%s", o.Names.Table)
 	switch {
 	case o.Version == 0:

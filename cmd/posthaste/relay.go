@@ -17,6 +17,8 @@ a second one ends at once.
 
 ` + settings.SecretHelp() + `
 ` + exitHelp,
+		Example: `  KAFKA_BROKERS=kafka:9092 posthaste relay
+  posthaste relay --order strict --http-addr :9188 --log-format json`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := loadSettings(cmd)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 
@@ -19,7 +20,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	command, err := root.ExecuteContextC(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, needsPerson{}) {
 		printError(stderr, command.CommandPath(), err)
 	}
 	return exitStatus(err)
@@ -42,7 +43,9 @@ POSTHASTE_CONFIG names, in this order. posthaste config shows them, and where ea
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	settings.AddConfigFlag(root.PersistentFlags())
-	root.AddCommand(newMigrate(), newLanes(), newGroups(), newRelay(), newConfig(), newDemo(), newVersion())
+	root.AddCommand(newDemo(), newMigrate(), newRelay(), newStatus(), newEvents(), newLanes(), newGroups(), newConfig(),
+		newVersion())
+	addCompletion(root)
 	return root
 }
 

@@ -29,6 +29,8 @@ const oddPassword = "p@s/s#w%20r:d?&+"
 //
 //	exits STATUS PROGRAM ARGS...  runs a program that must end with that exit status
 //	sql STATEMENT | @FILE         runs it in the database and prints what it returns
+//	until PATTERN PROGRAM ARGS... runs a program until its output matches
+//	topic NAME                    makes a topic on the test broker, whose address is in $TEST_BROKERS
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	server := testenv.Require(t, testenv.DatabaseURL)
@@ -39,6 +41,8 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": exits,
 			"sql":   sql,
+			"until": until,
+			"topic": topic,
 		},
 	})
 }
@@ -73,6 +77,7 @@ func setUpDatabase(t *testing.T, env *testscript.Env, server string) error {
 	u.Path = "/" + name
 	env.Setenv("DATABASE_URL", u.String())
 	env.Setenv("DATABASE", name)
+	env.Setenv("TEST_BROKERS", testenv.Get(testenv.KafkaBrokers))
 	env.Setenv("PGHOST", u.Hostname())
 	env.Setenv("PGPORT", u.Port())
 	env.Setenv("PGSSLMODE", "disable")

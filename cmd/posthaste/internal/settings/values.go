@@ -20,6 +20,7 @@ import (
 // must never turn into another. Ranges are judged there.
 type value struct {
 	form  string                 // what is wanted, for people
+	few   []string               // all values, where they are few
 	parse func(string) error     // fills the field, or says what it wants instead
 	tags  []string               // what of YAML's own types is taken as text, besides text itself
 	list  func(*yaml.Node) error // fills the field from a list of the YAML file; nil where a list is no form
@@ -82,6 +83,7 @@ func choice[T ~string](field *T, allowed ...T) value {
 	form := strings.Join(list[:last], ", ") + " or " + list[last]
 	return value{
 		form: form,
+		few:  list,
 		parse: func(s string) error {
 			if !slices.Contains(allowed, T(s)) {
 				return errors.New("want " + form)
@@ -97,6 +99,7 @@ func choice[T ~string](field *T, allowed ...T) value {
 func onOff(field *bool) value {
 	return value{
 		form: "on or off",
+		few:  []string{"on", "off"},
 		tags: []string{"!!bool"},
 		parse: func(s string) error {
 			if s != "on" && s != "off" {
