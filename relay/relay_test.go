@@ -286,7 +286,11 @@ func findForeign(t *testing.T, sql string) {
 		select {
 		case <-r.kafka.arrive:
 			r.exec(sql)
-			r.kafka.gate <- struct{}{}
+			select {
+			case r.kafka.gate <- struct{}{}:
+			case err := <-r.done: // it noticed by another way, and gave the chunk up
+				r.done <- err
+			}
 		case err := <-r.done:
 			r.done <- err
 			if !errors.Is(err, relay.ErrForeignRelay) {
