@@ -132,3 +132,19 @@ func TestEveryWrongValueInOneError(t *testing.T) {
 		t.Errorf("a batch above its maximum: %v", found)
 	}
 }
+
+// Several relays on one machine let the system choose their ports. Of brokers no such port can be meant.
+func TestPortZeroIsForListeningOnly(t *testing.T) {
+	for _, addr := range []string{"127.0.0.1:0", ":0", "[::1]:0"} {
+		c, err := Load(Sources{Environ: map[string]string{"POSTHASTE_HTTP_ADDR": addr}}, GroupHTTP)
+		if err != nil || c.HTTP.Addr != addr {
+			t.Errorf("%q: %v", addr, err)
+		}
+	}
+	for env, value := range map[string]string{"POSTHASTE_HTTP_ADDR": "a b:0", "KAFKA_BROKERS": "b1:0"} {
+		if _, err := Load(Sources{Environ: map[string]string{env: value}}, GroupHTTP, GroupKafka); err == nil ||
+			!strings.Contains(err.Error(), env) {
+			t.Errorf("%s=%q: %v", env, value, err)
+		}
+	}
+}
