@@ -12,6 +12,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"posthaste.dev/posthaste/internal/pgname"
 )
 
 // StoredEvent is a row of the outbox table.
@@ -57,10 +59,10 @@ type Events struct {
 	conn  *pgx.Conn
 	names Names
 
-	headers  string // the expression that reads the column headers
-	waiting  bool   // the partial index is there
-	ordered  bool   // an index on (id) is there
-	sequence string // "" where it can't be read, or proves nothing
+	lacks    []string // the usual names of columns that the table is without
+	waiting  bool     // the partial index is there
+	ordered  bool     // an index on (id) is there
+	sequence string   // "" where it can't be read, or proves nothing
 }
 
 // OpenEvents looks at the table. A *SchemaError says what keeps its events from being read; a missing index is told
@@ -75,9 +77,11 @@ func OpenEvents(ctx context.Context, conn *pgx.Conn, names Names) (*Events, erro
 	if len(problems) > 0 {
 		return nil, &SchemaError{Outbox: names.Table.String(), Problems: problems}
 	}
-	e := &Events{conn: conn, names: names, headers: "null", waiting: c.hasIndex()}
-	if o.HasHeaders {
-		e.headers = "headers::text"
+	e := &Events{conn: conn, names: names, lacks: o.Lacks, waiting: c.hasIndex()}
+	for _, usual := range pgname.ColumnNames() {
+		if !names.Columns.Has(usual) || usual == "headers" && !o.HasHeaders {
+			e.lacks = append(e.lacks, usual)
+		}
 	}
 	if o.SequenceTrusted && !c.standby { // a standby doesn't show the primary's locks
 		e.sequence = o.Sequence
@@ -99,20 +103,24 @@ func (e *Events) Now(ctx context.Context) (now time.Time, err error) {
 
 // needIndex refuses a walk that would have to sort the whole table.
 func (e *Events) needIndex(state EventState) error {
+	id := e.names.Columns.SQL("id")
 	switch {
 	case state == EventsUnpublished && !e.waiting:
-		return Problem{ErrIndex, fmt.Sprintf("no valid index on (id) where published_at is null on %s", e.names.Table),
+		return Problem{ErrIndex, fmt.Sprintf("no valid index on (%s) where %s is null on %s", id,
+			e.names.Columns.SQL("published_at"), e.names.Table),
 			"run: " + e.names.command("migrate up")}
 	case state != EventsUnpublished && !e.ordered:
 		return Problem{ErrIndex,
-			fmt.Sprintf("no valid index on (id) on %s, so its events can't be read in order", e.names.Table),
-			fmt.Sprintf("run: create index concurrently on %s (id)", e.names.Table)}
+			fmt.Sprintf("no valid index on (%s) on %s, so its events can't be read in order", id, e.names.Table),
+			fmt.Sprintf("run: create index concurrently on %s (%s)", e.names.Table, id)}
 	}
 	return nil
 }
 
 // filterColumns are what a filter needs of a row.
-const filterColumns = `id, event_id, aggregate_id, event_type, topic, partition_key, created_at, published_at`
+const filterColumns = `{{id}} as id, {{event_id}} as event_id, {{aggregate_id}} as aggregate_id,
+       {{event_type}} as event_type, {{topic}} as topic, {{partition_key}} as partition_key,
+       {{created_at}} as created_at, {{published_at}} as published_at`
 
 // match returns the filter as a condition on those columns, its values behind the arguments.
 func (f *EventFilter) match(args *[]any) string {
@@ -156,23 +164,38 @@ func (f *EventFilter) narrow() bool {
 }
 
 const rowsSQL = `
-select id, event_id, aggregate_type, aggregate_id, event_type, topic, partition_key, created_at, published_at,
-       {{payload}}, {{headers}}
-from {{table}} where `
+select {{id}}, {{event_id}}, coalesce({{aggregate_type}}, ''), coalesce({{aggregate_id}}, ''),
+       coalesce({{event_type}}, ''), {{topic}}, {{partition_key}}, {{created_at}}, {{published_at}}, `
+
+const (
+	withPayload    = `{{payload}}::text, {{headers}}::text from {{table}} where `
+	withoutPayload = `null, null from {{table}} where `
+)
 
 func (e *Events) rowsStatement(payload bool) string {
-	columns := strings.NewReplacer("{{payload}}", "null", "{{headers}}", "null")
 	if payload {
-		columns = strings.NewReplacer("{{payload}}", "payload::text", "{{headers}}", e.headers)
+		return e.sql(rowsSQL + withPayload)
 	}
-	return e.names.sql(columns.Replace(rowsSQL))
+	return e.sql(rowsSQL + withoutPayload)
+}
+
+// sql fills a statement's names in; a column that the table lacks reads as null.
+func (e *Events) sql(text string) string {
+	for _, usual := range e.lacks {
+		null := "null::text"
+		if usual == "created_at" {
+			null = "null::timestamptz"
+		}
+		text = strings.ReplaceAll(text, "{{"+usual+"}}", null)
+	}
+	return e.names.sql(text)
 }
 
 // rows reads the events of a condition whose cost the caller knows to be bounded.
 func (e *Events) rows(
 	ctx context.Context, tx pgx.Tx, payload bool, condition string, args ...any,
 ) ([]StoredEvent, error) {
-	rows, err := tx.Query(ctx, e.rowsStatement(payload)+condition, args...)
+	rows, err := tx.Query(ctx, e.rowsStatement(payload)+e.sql(condition), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -219,9 +242,9 @@ func ParseEventRef(text string) (r EventRef, err error) {
 // Find returns the events with this outbox id or event id, payload and headers with them: one, or none; several where a
 // partitioned table lets an id come twice.
 func (e *Events) Find(ctx context.Context, ref EventRef) (found []StoredEvent, err error) {
-	condition, arg := "id = $1", any(ref.ID)
+	condition, arg := "{{id}} = $1::bigint", any(ref.ID)
 	if ref.EventID != uuid.Nil {
-		condition, arg = "event_id = $1", pgtype.UUID{Bytes: ref.EventID, Valid: true}
+		condition, arg = "{{event_id}} = $1", pgtype.UUID{Bytes: ref.EventID, Valid: true}
 	}
 	err = looking(ctx, e.conn, lookLimit, func(tx pgx.Tx) error {
 		found, err = e.rows(ctx, tx, true, condition, arg)

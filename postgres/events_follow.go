@@ -176,17 +176,17 @@ const followSQL = `
 select coalesce(array_agg(id), '{}'), coalesce(array_agg(id) filter (where {{match}}), '{}') from ({{rows}}) seen`
 
 const newRowsSQL = `
-select ` + filterColumns + ` from {{table}} where id > $2 order by id limit $1`
+select ` + filterColumns + ` from {{table}} where {{id}} > $2::bigint order by {{id}} limit $1`
 
 const gapRowsSQL = `
 select e.* from unnest($2::bigint[], $3::bigint[]) gap (low, high),
-    lateral (select ` + filterColumns + ` from {{table}} where id >= gap.low and id <= gap.high order by id limit $1) e
+    lateral (select ` + filterColumns + ` from {{table}} where {{id}} >= gap.low and {{id}} <= gap.high order by {{id}} limit $1) e
 limit $1`
 
 func (f *follower) read(ctx context.Context, rows string, args ...any) (ids, matching []int64, err error) {
 	sql := strings.NewReplacer("{{match}}", f.query.match(&args), "{{rows}}", rows).Replace(followSQL)
 	err = looking(ctx, f.events.conn, lookLimit, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, f.events.names.sql(sql), args...).Scan(&ids, &matching)
+		return tx.QueryRow(ctx, f.events.sql(sql), args...).Scan(&ids, &matching)
 	})
 	slices.Sort(ids)
 	slices.Sort(matching)

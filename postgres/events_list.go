@@ -114,7 +114,7 @@ const rowsAtOnce = 200
 func (e *Events) emit(ctx context.Context, q *EventList, ids []int64, emit func(StoredEvent) error) (n int, err error) {
 	var events []StoredEvent
 	err = looking(ctx, e.conn, lookLimit, func(tx pgx.Tx) error {
-		events, err = e.rows(ctx, tx, q.Payload, "id = any($1)", ids)
+		events, err = e.rows(ctx, tx, q.Payload, "{{id}} = any($1::bigint[])", ids)
 		return err
 	})
 	if err != nil {
@@ -146,12 +146,12 @@ type window struct {
 const windowSQL = `
 select count(*), coalesce({{last}}(id), 0), coalesce(array_agg(id) filter (where {{match}}), '{}'),
        min(created_at), max(created_at)
-from (select ` + filterColumns + ` from {{table}} where {{range}} order by id {{direction}} limit $1) walk`
+from (select ` + filterColumns + ` from {{table}} where {{range}} order by {{id}} {{direction}} limit $1) walk`
 
 // statement returns a window's SQL and arguments.
 func (q *EventList) statement(size int) (string, []any) {
 	args := []any{size}
-	bounds, last, direction := "id > $2 and id < $3", "min", "desc"
+	bounds, last, direction := "{{id}} > $2::bigint and {{id}} < $3::bigint", "min", "desc"
 	if q.OldestFirst {
 		last, direction = "max", "asc"
 	}
@@ -164,7 +164,7 @@ func (q *EventList) statement(size int) (string, []any) {
 	}
 	args = append(args, above, below)
 	if q.State == EventsUnpublished {
-		bounds += " and published_at is null"
+		bounds += " and {{published_at}} is null"
 	}
 	match := q.match(&args)
 	return strings.NewReplacer("{{last}}", last, "{{match}}", match, "{{range}}", bounds, "{{direction}}", direction).
@@ -175,7 +175,7 @@ func (e *Events) window(ctx context.Context, q *EventList, size int) (w window, 
 	sql, args := q.statement(size)
 	var first, latest pgtype.Timestamptz
 	err = looking(ctx, e.conn, lookLimit, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, e.names.sql(sql), args...).Scan(&w.rows, &w.last, &w.ids, &first, &latest)
+		return tx.QueryRow(ctx, e.sql(sql), args...).Scan(&w.rows, &w.last, &w.ids, &first, &latest)
 	})
 	if err != nil {
 		return w, err

@@ -36,14 +36,14 @@ func explainLooks(t *testing.T, conn *pgx.Conn, names Names) {
 		}
 		add(what, sql, index, args...)
 	}
-	add("count", backlogSQL, "outbox_event_id_idx", MaxCounted+1)
+	add("count", (&Outbox{Names: names}).backlogStatement(), "outbox_event_id_idx", MaxCounted+1)
 	fill := strings.NewReplacer("{{match}}", "topic = 't'")
 	add("new", fill.Replace(strings.Replace(followSQL, "{{rows}}", newRowsSQL, 1)), "outbox_event_pkey", 5000, int64(49000))
 	add("gaps", fill.Replace(strings.Replace(followSQL, "{{rows}}", gapRowsSQL, 1)), "outbox_event_pkey", 5000,
 		[]int64{5, 100}, []int64{6, 200})
-	e := &Events{names: names, headers: "null"}
-	add("rows", e.rowsStatement(true)+"id = any($1)", "outbox_event_pkey", []int64{1, 2, 3})
-	add("event id", e.rowsStatement(true)+"event_id = $1 and topic = 't'", "outbox_event_event_id_key",
+	e := &Events{names: names, lacks: []string{"headers"}}
+	add("rows", e.rowsStatement(true)+"{{id}} = any($1::bigint[])", "outbox_event_pkey", []int64{1, 2, 3})
+	add("event id", e.rowsStatement(true)+"{{event_id}} = $1 and {{topic}} = 't'", "outbox_event_event_id_key",
 		pgtype.UUID{Valid: true})
 
 	for what, s := range statements {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -104,7 +106,16 @@ type Backlog struct {
 // a long transaction elsewhere keeps, the statement's timeout bounds.
 const backlogSQL = `
 select count(*), coalesce(min(id), 0), min(created_at) filter (where isfinite(created_at))
-from (select id, created_at from {{table}} where published_at is null order by id limit $1) waiting`
+from (select {{id}} as id, {{created}} as created_at from {{table}} where {{published_at}} is null order by {{id}} limit $1) waiting`
+
+// backlogStatement does without the time where the table has none.
+func (o *Outbox) backlogStatement() string {
+	created := "{{created_at}}"
+	if !o.Names.Columns.Has("created_at") || slices.Contains(o.Lacks, "created_at") {
+		created = "null::timestamptz"
+	}
+	return o.Names.sql(strings.ReplaceAll(backlogSQL, "{{created}}", created))
+}
 
 func (s *Status) lookAtBacklog(ctx context.Context, conn *pgx.Conn) error {
 	if p, ok := s.broken(ErrBusy, ErrNoTable, ErrColumn, ErrIndex); ok {
@@ -114,7 +125,7 @@ func (s *Status) lookAtBacklog(ctx context.Context, conn *pgx.Conn) error {
 	var b Backlog
 	err := looking(ctx, conn, statusLimit, func(tx pgx.Tx) error {
 		var oldest *time.Time
-		err := tx.QueryRow(ctx, s.Outbox.Names.sql(backlogSQL), MaxCounted+1).Scan(&b.Count, &b.LowestID, &oldest)
+		err := tx.QueryRow(ctx, s.Outbox.backlogStatement(), MaxCounted+1).Scan(&b.Count, &b.LowestID, &oldest)
 		if err != nil {
 			return err
 		}
@@ -147,7 +158,7 @@ const (
 select max(greatest(last_analyze, last_autoanalyze)) from pg_stat_all_tables
 where relid = {{literal}}::regclass or relid in (select relid from pg_partition_tree({{literal}}::regclass))`
 
-	plannedSQL = `explain (format json) select from {{table}} where published_at is null`
+	plannedSQL = `explain (format json) select from {{table}} where {{published_at}} is null`
 )
 
 // estimate asks the planner, which knows how large the table is now and which part of it was unpublished at the last
