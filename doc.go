@@ -29,8 +29,13 @@
 // match what a consumer reads; sign the values of named fields, or carry the signed text as one JSON string.
 // Repeated keys, of which jsonb would silently keep the last, are refused.
 //
+// # Technical events
+//
+// What is about the running of the system, such as a cache entry to drop, need not be in step with the database. A
+// [Technical] sends it straight to Kafka, and refuses what claims to be a domain event.
+//
 // # Concurrency
 //
-// [Registry] and [Writer] never change once made and are safe for concurrent use. A transaction is not: one call at a
+// [Registry], [Writer] and [Technical] never change once made and are safe for concurrent use. A transaction is not: one call at a
 // time for each.
 package posthaste

@@ -11,6 +11,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
 	"posthaste.dev/posthaste"
+	"posthaste.dev/posthaste/kafka"
 	"posthaste.dev/posthaste/posthastetest"
 )
 
@@ -159,6 +160,39 @@ func ExampleRefusedError() {
 	// write events: 2 of 2 refused, nothing was written:
 	//   event 0 order.confirmed.v1: payload repeats a key, of which jsonb would keep only the last: a (at byte 9)
 	//   event 1 order.confirmed.v2: event_type is not registered: add it to the Registry given as Config.Types
+	// true
+}
+
+// The shared producer for technical events. A domain event does not pass.
+func ExampleTechnical() {
+	// Once, when the service starts.
+	types, err := posthaste.NewRegistry(OrderConfirmedV1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	sender, err := kafka.NewSender(kafka.Config{Brokers: []string{"127.0.0.1:9092"}, ClientID: "order-service"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	technical, err := posthaste.NewTechnical(posthaste.TechnicalConfig{Types: types, Sender: sender})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	defer technical.Close(ctx)
+
+	// Anywhere. Kafka never sees this one.
+	err = technical.Send(ctx, posthaste.TechnicalEvent{
+		Topic:   "order-service.order.confirmed",
+		Type:    "cache.invalidated",
+		Key:     "o-1",
+		Payload: struct{}{},
+	})
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, posthaste.ErrDomainEvent))
+	// Output:
+	// send technical event cache.invalidated: refused, nothing was sent: topic order-service.order.confirmed is a domain event's: it belongs to order.confirmed.v1
+	//   domain events go through the outbox: write it by a Writer, in the transaction of its change
 	// true
 }
 

@@ -101,8 +101,6 @@ const (
 	// metadataPause is the least time between two looks at the cluster. At the client's default of 5 s a sequence error
 	// takes as long to mend.
 	metadataPause = 250 * time.Millisecond
-	// maxBuffered is far above a chunk: the client must never refuse a part of one.
-	maxBuffered = 1 << 20
 )
 
 // options are the client's. One request in flight a broker: behind a batch that fails for good a later one of its partition
@@ -110,8 +108,8 @@ const (
 // A chunk is one request for each broker anyway, unless it is larger than a batch. What is not here is as important: no bound on retries or on the time of a record, since
 // neither ends a record whose outcome is unknown, and no way to cancel one.
 //
-// Connections go through a gate, so each client has one of its own.
-func (c Config) options(tlsConfig *tls.Config, g *gate) ([]kgo.Opt, error) {
+// How to connect is the caller's to add.
+func (c Config) options() ([]kgo.Opt, error) {
 	mechanism, err := c.mechanism()
 	if err != nil {
 		return nil, err
@@ -121,13 +119,9 @@ func (c Config) options(tlsConfig *tls.Config, g *gate) ([]kgo.Opt, error) {
 		kgo.ClientID(c.ClientID),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
-		kgo.ManualFlushing(),
-		kgo.MaxBufferedRecords(maxBuffered),
 		kgo.ProduceRequestTimeout(requestTimeout),
 		kgo.MetadataMinAge(metadataPause),
 		kgo.MaxProduceRequestsInflightPerBroker(1),
-		kgo.Dialer(g.dialer(tlsConfig)),
-		kgo.WithHooks(g),
 	}
 	if mechanism != nil {
 		opts = append(opts, kgo.SASL(mechanism))

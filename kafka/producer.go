@@ -33,6 +33,9 @@ type Producer struct {
 
 var _ relay.Publisher = (*Producer)(nil)
 
+// maxBuffered is far above a chunk: the client must never refuse a part of one.
+const maxBuffered = 1 << 20
+
 // NewProducer makes a producer; it does not connect.
 func NewProducer(cfg Config) (*Producer, error) {
 	if cfg.ClientID == "" {
@@ -53,13 +56,20 @@ func NewProducer(cfg Config) (*Producer, error) {
 	return p, nil
 }
 
+// newClient makes a client, with a gate of its own that its connections go through.
 func (p *Producer) newClient() (*kgo.Client, *gate, error) {
 	g := &gate{}
-	opts, err := p.cfg.options(p.tls, g)
+	opts, err := p.cfg.options()
 	if err != nil {
 		return nil, nil, err
 	}
-	opts = append(opts, kgo.ProducerBatchMaxBytesFn(p.batchBytes))
+	opts = append(opts,
+		kgo.ManualFlushing(),
+		kgo.MaxBufferedRecords(maxBuffered),
+		kgo.ProducerBatchMaxBytesFn(p.batchBytes),
+		kgo.Dialer(g.dialer(p.tls)),
+		kgo.WithHooks(g),
+	)
 	if p.hooks != nil {
 		opts = append(opts, kgo.WithHooks(p.hooks))
 	}

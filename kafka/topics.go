@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // topic is what the producer must know of one before it sends to it.
@@ -30,7 +31,7 @@ const topicAge = 5 * time.Minute
 
 // learn asks for the topics that are not known, or were unusable. It waits for an answer until the context ends.
 func (p *Producer) learn(ctx context.Context, names map[string]bool) error {
-	var ask []string
+	var unknown []string
 	for name := range names {
 		if name == "" || len(name) > maxTopicName {
 			p.mu.Lock()
@@ -39,13 +40,13 @@ func (p *Producer) learn(ctx context.Context, names map[string]bool) error {
 			continue
 		}
 		if t := p.topics[name]; t == nil || t.problem != nil || time.Since(t.askedAt) > topicAge {
-			ask = append(ask, name)
+			unknown = append(unknown, name)
 		}
 	}
-	if len(ask) == 0 {
+	if len(unknown) == 0 {
 		return nil
 	}
-	found, err := p.ask(ctx, ask)
+	found, err := ask(ctx, p.client(), unknown)
 	if err != nil {
 		return err
 	}
@@ -56,10 +57,10 @@ func (p *Producer) learn(ctx context.Context, names map[string]bool) error {
 }
 
 // ask is one question for the topics' existence and limits.
-func (p *Producer) ask(ctx context.Context, names []string) (map[string]*topic, error) {
+func ask(ctx context.Context, client *kgo.Client, names []string) (map[string]*topic, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	admin := kadm.NewClient(p.client())
+	admin := kadm.NewClient(client)
 	problems, err := describe(ctx, admin, names)
 	if err != nil {
 		return nil, err
@@ -130,12 +131,16 @@ func forbidden(err error) bool {
 	return is
 }
 
-// batchBytes bounds a batch by its topic's limit, within what the client accepts.
 func (p *Producer) batchBytes(name string) int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return batchLimit(p.topics[name])
+}
+
+// batchLimit bounds a batch by its topic's limit, within what the client accepts.
+func batchLimit(t *topic) int32 {
 	limit := int32(defaultMaxBytes)
-	if t := p.topics[name]; t != nil {
+	if t != nil {
 		limit = t.maxBytes
 	}
 	return min(max(limit, 512), 1<<30)

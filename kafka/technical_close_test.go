@@ -1,0 +1,78 @@
+package kafka
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"posthaste.dev/posthaste/internal/testenv"
+)
+
+// Close sends what is under way, also what nobody waits for any more. The client is told to linger, so that only a flush
+// sends the records in time.
+func TestSenderCloseFlushes(t *testing.T) {
+	t.Parallel()
+	brokers := strings.Split(testenv.Require(t, testenv.KafkaBrokers), ",")
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	admin, name := kadm.NewClient(client), "kafka-test-"+strings.ToLower(rand.Text())
+	if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, name); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = admin.DeleteTopics(context.Background(), name) }()
+
+	s, err := NewSender(Config{Brokers: brokers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.client.Close()
+	if s.client, err = kgo.NewClient(append(s.opts, kgo.ProducerLinger(time.Minute))...); err != nil {
+		t.Fatal(err)
+	}
+	for { // the broker learns of the topic a moment after the controller
+		if _, err := s.admit(t.Context(), s.client, &kgo.Record{Topic: name}); err == nil {
+			break
+		} else if t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, abandon := context.WithCancel(t.Context())
+	const records = 20
+	outcomes := make(chan error, records)
+	for i := range records {
+		go func() { outcomes <- s.Send(ctx, name, fmt.Sprint(i), []byte(`{}`), nil) }()
+	}
+	for s.client.BufferedProduceRecords() < records {
+		if t.Context().Err() != nil || len(outcomes) > 0 {
+			t.Fatalf("a Send ended early: %v", <-outcomes)
+		}
+	}
+	abandon()
+	for range records {
+		if err := <-outcomes; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "may still arrive") {
+			t.Errorf("an abandoned Send says %v", err)
+		}
+	}
+	bounded, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := s.Close(bounded); err != nil {
+		t.Fatal(err)
+	}
+	ends, err := admin.ListEndOffsets(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end, _ := ends.Lookup(name, 0); end.Offset != records {
+		t.Errorf("%d of %d records arrived", end.Offset, records)
+	}
+}
