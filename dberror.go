@@ -11,7 +11,7 @@ import (
 
 // Retriable tells whether an error of a transaction, from a Write, another statement or the commit, goes away when the
 // whole transaction is run again: a deadlock, a serialization failure, or a lock that was not granted in time. It
-// understands the errors of every driver that tells the SQLSTATE by a method of that name.
+// understands the errors of every driver that tells the SQLSTATE by a method of that name, and bun's pgdriver.
 func Retriable(err error) bool {
 	switch sqlState(err) {
 	case "40P01", "40001", "55P03":
@@ -86,24 +86,31 @@ func duplicateEvent(err error, column string, records []record) *EventError {
 	return refuse(-1, uuid.Nil, "")
 }
 
-// sqlState returns the SQLSTATE of an error, or nothing. Both pgx and lib/pq have the method.
+// sqlState returns the SQLSTATE of an error, or nothing. pgx and lib/pq have a method of that name, bun's pgdriver one for
+// all fields of an error.
 func sqlState(err error) string {
 	var coded interface{ SQLState() string }
+	var fields interface{ Field(name byte) string }
 	if errors.As(err, &coded) {
 		return coded.SQLState()
+	} else if errors.As(err, &fields) {
+		return fields.Field('C')
 	}
 	return ""
 }
 
-// violation returns the detail of an error and the constraint it names. lib/pq is asked by its methods, so that it need
-// not be imported: Get in older versions, ErrorWithDetail in newer ones.
+// violation returns the detail of an error and the constraint it names. lib/pq and pgdriver are asked by their methods, so
+// that they need not be imported: Get in older versions of lib/pq, ErrorWithDetail in newer ones.
 func violation(err error) (detail, constraint string) {
 	var get interface{ Get(field byte) string }
+	var fields interface{ Field(name byte) string }
 	var full interface{ ErrorWithDetail() string }
 	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) {
 		return pg.Detail, pg.ConstraintName
 	} else if errors.As(err, &get) {
 		return get.Get('D'), get.Get('n')
+	} else if errors.As(err, &fields) {
+		return fields.Field('D'), fields.Field('n')
 	} else if errors.As(err, &full) {
 		return full.ErrorWithDetail(), err.Error()
 	}
