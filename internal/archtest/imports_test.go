@@ -37,8 +37,8 @@ var rules = []rule{
 	{path: "internal/archtest"},
 	{path: "bench", own: []string{"", "relay", "postgres", "kafka", "internal/pgname", "internal/testenv"},
 		others: []string{"github.com/jackc/pgx/v5", "github.com/twmb/franz-go", "github.com/google/uuid"}},
-	{path: "examples", own: []string{"", "relay", "postgres", "kafka"},
-		others: []string{"github.com/jackc/pgx/v5", "github.com/twmb/franz-go"}},
+	{path: "examples", own: []string{"", "relay", "postgres", "kafka"}, others: []string{"*"}}, // no internal package: users copy them
+	{path: "examples/internal/suite", own: []string{"", "posthastetest"}},
 	{path: "testbed", own: []string{"internal/testenv", "testbed/..."}, others: []string{"*"}},
 	{path: "cmd", own: []string{"", "relay", "postgres", "kafka", "internal/pgname", "cmd/..."}, others: []string{"*"}},
 	{path: "cmd/posthaste/internal/demo", own: []string{"", "kafka", "cmd/...", "testbed/servers"}, others: []string{"*"}},
@@ -58,7 +58,7 @@ func load(t *testing.T) []listed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...", "./cmd/...", "./e2e/...", "./testbed/...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...", "./cmd/...", "./e2e/...", "./examples/...", "./testbed/...")
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -142,6 +142,7 @@ func TestRulesRefuse(t *testing.T) {
 		{"", "github.com/twmb/franz-go/pkg/kgo"},
 		{"", "github.com/jackc/pgx/v5"},
 		{"e2e/check", module + "/relay"},
+		{"examples/pgx", module + "/internal/testenv"},
 		{"new/room", "fmt"},
 	} {
 		if violation(c[0], c[1]) == "" {
@@ -156,7 +157,8 @@ func TestImportersTakeLittleAlong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{"kfake", "embedded-postgres", "opentelemetry.io/otel/sdk", "prometheus", "cobra", "testscript"} {
+	for _, word := range []string{"kfake", "embedded-postgres", "opentelemetry.io/otel/sdk", "prometheus", "cobra", "testscript",
+		"gorm.io", "entgo.io", "uptrace/bun", "lib/pq"} {
 		if strings.Contains(string(text), word) {
 			t.Errorf("go.mod requires %s: what only a program or a test needs belongs into the module of that program", word)
 		}
