@@ -187,19 +187,27 @@ func (s *Sender) forget(client *kgo.Client, name string, known *topic) {
 }
 
 // renew replaces a client that may be spent: once refused a producer id, it fails every record for ever. Not more often
-// than once in a second, however many fail.
+// than once in a second, however many fail. The new client is made without the lock: it asks for batchBytes at once.
 func (s *Sender) renew(spent *kgo.Client) {
 	s.mu.Lock()
-	if s.closed || s.client != spent || time.Since(s.renewed) < time.Second {
-		s.mu.Unlock()
+	wanted := !s.closed && s.client == spent && time.Since(s.renewed) >= time.Second
+	if wanted {
+		s.renewed = time.Now()
+	}
+	s.mu.Unlock()
+	if !wanted {
 		return
 	}
 	fresh, err := kgo.NewClient(s.opts...)
 	if err != nil {
-		s.mu.Unlock()
-		return // the options have made a client before
+		return // the same options have made a client before
 	}
-	s.client, s.renewed = fresh, time.Now()
+	s.mu.Lock()
+	if s.closed {
+		spent = fresh // Close has the old one
+	} else {
+		s.client = fresh
+	}
 	s.mu.Unlock()
 	spent.Close()
 }

@@ -39,21 +39,23 @@ func TestSenderCloseFlushes(t *testing.T) {
 	if s.client, err = kgo.NewClient(append(s.opts, kgo.ProducerLinger(time.Minute))...); err != nil {
 		t.Fatal(err)
 	}
+	bounded, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	for { // the broker learns of the topic a moment after the controller
-		if _, err := s.admit(t.Context(), s.client, &kgo.Record{Topic: name}); err == nil {
+		if _, err := s.admit(bounded, s.client, &kgo.Record{Topic: name}); err == nil {
 			break
-		} else if t.Context().Err() != nil {
+		} else if bounded.Err() != nil {
 			t.Fatal(err)
 		}
 	}
-	ctx, abandon := context.WithCancel(t.Context())
+	ctx, abandon := context.WithCancel(bounded)
 	const records = 20
 	outcomes := make(chan error, records)
 	for i := range records {
 		go func() { outcomes <- s.Send(ctx, name, fmt.Sprint(i), []byte(`{}`), nil) }()
 	}
-	for s.client.BufferedProduceRecords() < records {
-		if t.Context().Err() != nil || len(outcomes) > 0 {
+	for s.client.BufferedProduceRecords() < records { // they linger
+		if bounded.Err() != nil || len(outcomes) > 0 {
 			t.Fatalf("a Send ended early: %v", <-outcomes)
 		}
 	}
@@ -63,8 +65,6 @@ func TestSenderCloseFlushes(t *testing.T) {
 			t.Errorf("an abandoned Send says %v", err)
 		}
 	}
-	bounded, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
 	if err := s.Close(bounded); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -84,7 +85,7 @@ func start(t *testing.T, outbox *posthastetest.Outbox, brokers string) *service 
 		s.url = "http://" + a
 	case <-s.ended:
 		t.Fatal("the service ended at once")
-	case <-t.Context().Done():
+	case <-time.After(time.Minute):
 		t.Fatal("the service never listens")
 	}
 	return s
@@ -100,6 +101,21 @@ func (s *service) order(id string) (int, error) {
 	defer answer.Body.Close()
 	_, err = io.Copy(io.Discard, answer.Body)
 	return answer.StatusCode, err
+}
+
+// health returns what the health page says of a healthy service.
+func (s *service) health() string {
+	s.t.Helper()
+	answer, err := http.Get(s.url + "/healthz")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		s.t.Fatalf("health: %s %q, %v", answer.Status, text, err)
+	}
+	return string(text)
 }
 
 // stop sends SIGTERM; finish waits for the exit status 0.
@@ -126,6 +142,11 @@ func TestStopUnderLoad(t *testing.T) {
 	topic := s.name + ".order.placed"
 	t.Cleanup(func() { deleteTopic(t, brokers, topic) })
 
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(s.health(), "relay ready"); {
+		if time.Now().After(deadline) {
+			t.Fatal("the relay is never ready")
+		}
+	}
 	var clients sync.WaitGroup
 	var mu sync.Mutex
 	var placed []string
@@ -196,14 +217,8 @@ func TestWithoutKafka(t *testing.T) {
 			t.Errorf("order %q: status %d, %v; want %d", c.id, status, err, c.want)
 		}
 	}
-	answer, err := http.Get(s.url + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(answer.Body)
-	answer.Body.Close()
-	if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(text), "relay not ready: Kafka") {
-		t.Errorf("health: %s %q, %v", answer.Status, text, err)
+	if text := s.health(); !strings.Contains(text, "relay not ready: Kafka") {
+		t.Errorf("health: %q", text)
 	}
 	s.stop()
 	s.finish()
@@ -231,8 +246,10 @@ func keys(t *testing.T, brokers, topic string, want int) (keys []string) {
 	if int(there) != want {
 		t.Fatalf("topic %s has %d records, want %d", topic, there, want)
 	}
-	for len(keys) < want && t.Context().Err() == nil {
-		client.PollFetches(t.Context()).EachRecord(func(r *kgo.Record) { keys = append(keys, string(r.Key)) })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for len(keys) < want && ctx.Err() == nil {
+		client.PollFetches(ctx).EachRecord(func(r *kgo.Record) { keys = append(keys, string(r.Key)) })
 	}
 	return keys
 }

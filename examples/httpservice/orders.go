@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -65,8 +66,8 @@ func newOrders(pool *pgxpool.Pool, types *posthaste.Registry, table string) (*or
 
 // place writes the order and its event in one transaction.
 func (s *orders) place(ctx context.Context, o order) error {
-	if o.ID == "" || o.Total == "" {
-		return &refusedOrder{http.StatusBadRequest, "an order has an id and a total"}
+	if o.ID == "" || o.Total == "" || strings.ContainsRune(o.ID+o.Total, 0) {
+		return &refusedOrder{http.StatusBadRequest, "an order has an id and a total, of characters that PostgreSQL can store"}
 	}
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `insert into orders (id, total) values ($1, $2) on conflict do nothing`, o.ID, o.Total)

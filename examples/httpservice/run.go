@@ -20,7 +20,7 @@ import (
 // How long each step of a stop may take. Together they stay below the 30 s that Kubernetes gives.
 const (
 	finishRequests = 10 * time.Second
-	emptyOutbox    = 5 * time.Second
+	emptyOutbox    = 8 * time.Second
 	drainRelay     = 10 * time.Second
 )
 
