@@ -37,7 +37,8 @@ var rules = []rule{
 	{path: "internal/archtest"},
 	{path: "bench", own: []string{"", "relay", "postgres", "kafka", "internal/pgname", "internal/testenv"},
 		others: []string{"github.com/jackc/pgx/v5", "github.com/twmb/franz-go", "github.com/google/uuid"}},
-	{path: "examples", own: []string{"", "relay", "postgres", "kafka"}, others: []string{"*"}}, // no internal package: users copy them
+	// Users copy the examples, and could not import an internal package.
+	{path: "examples", own: []string{"", "relay", "postgres", "kafka"}, others: []string{"*"}},
 	{path: "examples/internal/suite", own: []string{"", "posthastetest"}},
 	{path: "testbed", own: []string{"internal/testenv", "testbed/..."}, others: []string{"*"}},
 	{path: "cmd", own: []string{"", "relay", "postgres", "kafka", "internal/pgname", "cmd/..."}, others: []string{"*"}},
