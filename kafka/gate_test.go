@@ -49,7 +49,8 @@ func newRig(t *testing.T) *rig {
 	}
 	t.Cleanup(client.Close)
 	g := &rig{t: t, admin: kadm.NewClient(client), topic: "kafka-gate-" + strings.ToLower(rand.Text())}
-	if _, err := g.admin.CreateTopic(t.Context(), 1, 1, nil, g.topic); err != nil {
+	limit := "2000"
+	if _, err := g.admin.CreateTopic(t.Context(), 1, 1, map[string]*string{"max.message.bytes": &limit}, g.topic); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = g.admin.DeleteTopics(context.Background(), g.topic) })
@@ -125,9 +126,9 @@ func TestFailureDuringHandOverTakesTheChunkBack(t *testing.T) {
 	before := g.arrived()
 	g.between(func() { g.producer.client().UnsafeAbortBufferedRecords() })
 	errs := g.publish(2)
-	for i, err := range errs {
-		if failure, ok := errors.AsType[*relay.Failure](err); !ok || failure.Class != relay.Outage {
-			t.Errorf("event %d of 2: want an outage, got %v", i+1, err)
+	for i, want := range []relay.Class{relay.Outage, relay.Unsent} {
+		if failure, ok := errors.AsType[*relay.Failure](errs[i]); !ok || failure.Class != want {
+			t.Errorf("event %d of 2: want %v, got %v", i+1, want, errs[i])
 		}
 	}
 	if errs := g.publish(2); errs[0] != nil || errs[1] != nil {
@@ -135,5 +136,37 @@ func TestFailureDuringHandOverTakesTheChunkBack(t *testing.T) {
 	}
 	if n := g.arrived() - before; n != 2 {
 		t.Errorf("%d records arrived, want the 2 of the second chunk", n)
+	}
+}
+
+// The client refuses a record that is too large by a few bytes of its frame at once, and by itself: what comes after it
+// in its partition must not pass it, and what came before must arrive.
+func TestTooLargeByItsFrame(t *testing.T) {
+	t.Parallel()
+	g := newRig(t)
+	before := g.arrived()
+	event := func(key, payload string) *relay.Event {
+		return &relay.Event{EventID: uuid.New(), Topic: g.topic, Key: key, Payload: []byte(payload)}
+	}
+	large := event("k", "")
+	r, err := newRecord(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large.Payload = make([]byte, 2000-leastSize(r)) // the bound from below lets it pass
+	if _, err := rand.Read(large.Payload); err != nil {
+		t.Fatal(err)
+	}
+	errs := g.producer.Publish(t.Context(), []*relay.Event{event("k", "{}"), large, event("k", "{}"), event("other", "{}")})
+	if errs[0] != nil {
+		t.Errorf("the event before it: %v", errs[0])
+	}
+	for i, want := range []relay.Class{relay.Refused, relay.Unsent, relay.Unsent} {
+		if failure, ok := errors.AsType[*relay.Failure](errs[i+1]); !ok || failure.Class != want {
+			t.Errorf("event %d of 4: want %v, got %v", i+2, want, errs[i+1])
+		}
+	}
+	if n := g.arrived() - before; n != 1 {
+		t.Errorf("%d records arrived, want 1", n)
 	}
 }

@@ -142,8 +142,8 @@ func (p *Producer) Publish(ctx context.Context, events []*relay.Event) []error {
 }
 
 var (
-	errBehind  = &relay.Failure{Class: relay.Outage, Err: errors.New("an earlier event of the key has failed")}
-	errEarly   = &relay.Failure{Class: relay.Outage, Err: errors.New("another event failed before the chunk was sent, so none of it was")}
+	errBehind  = &relay.Failure{Class: relay.Unsent, Err: errors.New("an earlier event of the key has failed")}
+	errEarly   = &relay.Failure{Class: relay.Unsent, Err: errors.New("another event failed before the chunk was sent")}
 	errPending = &relay.Failure{Class: relay.Outage, Err: errors.New("no answer yet when the relay stopped waiting")}
 )
 
@@ -245,7 +245,6 @@ func (p *Producer) send(ctx context.Context, records []*kgo.Record, errs []error
 	early := isClosed(failed) || !isClosed(whole)
 	if early {
 		gate.giveUp()
-		p.renew = p.replaceClient() != nil
 	} else {
 		gate.open()
 		if client.Flush(ctx) != nil { // only with the context; what is open stays so in this client
@@ -253,7 +252,6 @@ func (p *Producer) send(ctx context.Context, records []*kgo.Record, errs []error
 		}
 	}
 	mu.Lock()
-	defer mu.Unlock()
 	for i, r := range records {
 		switch {
 		case r == nil:
@@ -262,6 +260,10 @@ func (p *Producer) send(ctx context.Context, records []*kgo.Record, errs []error
 		default:
 			errs[i] = outcomes[i]
 		}
+	}
+	mu.Unlock()
+	if early {
+		p.renew = p.replaceClient() != nil // the old one fails what it has
 	}
 }
 
@@ -282,11 +284,17 @@ func awaitPromises(client *kgo.Client) {
 	<-called
 }
 
-// isolate finds the records that are at fault in batches that failed: it sends each again, alone and in order. What fails
-// alone is refused; its key's later events wait. The topics' limits are asked for anew, since the likely reason is
-// that one was lowered.
+// isolate finds the records that are at fault in batches that failed: it sends each again, alone and in order, and before
+// it what was taken back of its key. What fails alone is refused; its key's later events wait. The topics' limits are
+// asked for anew, since the likely reason is that one was lowered.
 func (p *Producer) isolate(ctx context.Context, events []*relay.Event, records []*kgo.Record, errs []error,
 	failed map[relay.TopicKey]bool) {
+	suspects := make(map[relay.TopicKey]bool)
+	for i, r := range records {
+		if r != nil && suspicious(errs[i]) {
+			suspects[relay.TopicKey{Topic: events[i].Topic, Key: events[i].Key}] = true
+		}
+	}
 	for i, r := range records {
 		if r == nil || errs[i] == nil {
 			continue
@@ -295,7 +303,7 @@ func (p *Producer) isolate(ctx context.Context, events []*relay.Event, records [
 		switch {
 		case failed[k]:
 			errs[i] = errBehind
-		case suspicious(errs[i]):
+		case suspicious(errs[i]), suspects[k] && errors.Is(errs[i], errEarly):
 			p.forget(events[i].Topic)
 			p.renew = true
 			again, err := newRecord(events[i])

@@ -173,7 +173,7 @@ func TestRefusedHeaders(t *testing.T) {
 		bad, behind, other := event(topic, "a", `{}`), event(topic, "a", `{}`), event(topic, "b", `{}`)
 		bad.Headers = []byte(headers)
 		errs := p.Publish(t.Context(), []*relay.Event{bad, behind, other})
-		if got := classes(errs); got != "refused outage ok" {
+		if got := classes(errs); got != "refused unsent ok" {
 			t.Errorf("headers %s: %s; want the event refused, its key's next to wait, the other sent", headers, got)
 		}
 		if !strings.Contains(errs[0].Error(), bad.EventID.String()) {

@@ -180,6 +180,7 @@ func (c *claimLoop) outcome(events []*Event, errs []error) []Ref {
 		case errs[i] == nil:
 			acked = append(acked, Ref{e.ID, e.EventID})
 			c.lifted.prove(e)
+		case class == Unsent:
 		case class == Outage:
 			c.pacers.postpone(now.Add(c.cfg.Interval))
 			failure = errs[i]

@@ -16,6 +16,8 @@ const (
 	TopicUnusable
 	// Refused is the record's own fault; it was seen to fail alone. Its key waits, all others flow.
 	Refused
+	// Unsent is nobody's failure: the event was not sent, since another one failed first. It is sent again, behind it.
+	Unsent
 )
 
 // String returns the class as metrics and logs name it.
@@ -27,6 +29,8 @@ func (c Class) String() string {
 		return "topic"
 	case Refused:
 		return "refused"
+	case Unsent:
+		return "unsent"
 	}
 	return fmt.Sprintf("class %d", int(c))
 }

@@ -40,6 +40,7 @@ func (f *flow) published(errs []error, now time.Time) outcome {
 		class := classOf(errs[i])
 		failed = append(failed, e)
 		switch {
+		case class == Unsent:
 		case class == Outage:
 			out.outage = errs[i]
 		case f.holds.covering(e) == nil:

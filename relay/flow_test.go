@@ -78,3 +78,22 @@ func TestSweepCounts(t *testing.T) {
 		t.Errorf("the sweep found %d and queued %d; want 2", f.sweepFound, len(f.queue))
 	}
 }
+
+// An event that was not sent, since an earlier one of its key failed, is no outage: nothing pauses for it.
+func TestUnsentIsNoOutage(t *testing.T) {
+	f := ownerOfAll(limits{batch: 50, batchMax: 100, memory: 1 << 24})
+	f.arrived(f.nextRead(100, 1, false), events(1, 3, 10), false)
+	for _, e := range f.nextChunk()[:2] {
+		e.Key = "k"
+	}
+	out := f.published([]error{&Failure{Refused, errSim}, &Failure{Unsent, errSim}, nil}, time.Time{})
+	if out.outage != nil || len(out.held) != 1 || out.acked != 1 || len(f.queue) != 0 {
+		t.Errorf("%+v, %d in the queue; want one hold, one acknowledged, no outage", out, len(f.queue))
+	}
+	f.arrived(f.nextRead(100, 1, false), events(10, 2, 10), false)
+	f.nextChunk()
+	out = f.published([]error{&Failure{Unsent, errSim}, nil}, time.Time{})
+	if out.outage != nil || len(out.held) != 0 || len(f.queue) != 1 {
+		t.Errorf("%+v, %d in the queue; want the event that was not sent in the queue, and nothing else", out, len(f.queue))
+	}
+}

@@ -67,8 +67,8 @@ func (l *ledger) count(events []*Event, errs []error) {
 	for i, e := range events {
 		if errs[i] == nil {
 			l.published[e.Topic]++
-		} else {
-			l.errors[classOf(errs[i]).String()]++
+		} else if class := classOf(errs[i]); class != Unsent {
+			l.errors[class.String()]++
 		}
 	}
 }

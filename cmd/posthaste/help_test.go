@@ -13,6 +13,9 @@ func TestEveryCommandHasExamples(t *testing.T) {
 	var check func(*cobra.Command)
 	check = func(cmd *cobra.Command) {
 		for _, child := range cmd.Commands() {
+			if child.Hidden {
+				continue
+			}
 			if child.Short == "" || !strings.Contains(child.Example, "posthaste") {
 				t.Errorf("%s: want a line on what it is for, and examples", child.CommandPath())
 			}

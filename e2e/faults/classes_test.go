@@ -53,22 +53,22 @@ var classCases = map[string]classCase{
 	"batch refused":    {answers(kmsg.Produce, kerr.MessageTooLarge, 1), "ok ok ok ok"},
 
 	// The topic's fault.
-	"missing":           {answers(kmsg.Produce, kerr.UnknownTopicOrPartition, always), "topic outage topic ok"},
-	"missing, metadata": {answers(kmsg.Metadata, kerr.UnknownTopicOrPartition, always), "topic outage topic ok"},
-	"forbidden":         {answers(kmsg.Produce, kerr.TopicAuthorizationFailed, always), "topic outage topic ok"},
-	"hidden":            {answers(kmsg.Metadata, kerr.TopicAuthorizationFailed, always), "topic outage topic ok"},
+	"missing":           {answers(kmsg.Produce, kerr.UnknownTopicOrPartition, always), "topic unsent topic ok"},
+	"missing, metadata": {answers(kmsg.Metadata, kerr.UnknownTopicOrPartition, always), "topic unsent topic ok"},
+	"forbidden":         {answers(kmsg.Produce, kerr.TopicAuthorizationFailed, always), "topic unsent topic ok"},
+	"hidden":            {answers(kmsg.Metadata, kerr.TopicAuthorizationFailed, always), "topic unsent topic ok"},
 
 	// The record's fault: it has failed alone.
-	"record refused":   {answers(kmsg.Produce, kerr.InvalidRecord, always), "refused outage refused ok"},
-	"record too large": {answers(kmsg.Produce, kerr.MessageTooLarge, always), "refused outage refused ok"},
+	"record refused":   {answers(kmsg.Produce, kerr.InvalidRecord, always), "refused unsent refused ok"},
+	"record too large": {answers(kmsg.Produce, kerr.MessageTooLarge, always), "refused unsent refused ok"},
 
 	// Nobody's fault: sent again in the same order. What the client takes for final ends the client, not the relay.
-	"unknown error":  {answers(kmsg.Produce, kerr.UnknownServerError, always), "outage outage outage ok"},
-	"may not write":  {answers(kmsg.Produce, kerr.ClusterAuthorizationFailed, always), "outage outage outage ok"},
-	"fenced":         {answers(kmsg.Produce, kerr.ProducerFenced, always), "outage outage outage ok"},
-	"id refused":     {answers(kmsg.InitProducerID, kerr.ClusterAuthorizationFailed, 1), "outage outage outage outage"},
-	"id fails":       {answers(kmsg.InitProducerID, kerr.UnknownServerError, 1), "outage outage outage outage"},
-	"id unsupported": {answers(kmsg.InitProducerID, kerr.UnsupportedVersion, always), "outage outage outage outage"},
+	"unknown error":  {answers(kmsg.Produce, kerr.UnknownServerError, always), "outage unsent outage ok"},
+	"may not write":  {answers(kmsg.Produce, kerr.ClusterAuthorizationFailed, always), "outage unsent outage ok"},
+	"fenced":         {answers(kmsg.Produce, kerr.ProducerFenced, always), "outage unsent outage ok"},
+	"id refused":     {answers(kmsg.InitProducerID, kerr.ClusterAuthorizationFailed, 1), "outage unsent outage outage"},
+	"id fails":       {answers(kmsg.InitProducerID, kerr.UnknownServerError, 1), "outage unsent outage outage"},
+	"id unsupported": {answers(kmsg.InitProducerID, kerr.UnsupportedVersion, always), "outage unsent outage outage"},
 }
 
 func TestClasses(t *testing.T) {

@@ -114,7 +114,7 @@ func (f *flow) send(ctx context.Context) {
 			continue
 		}
 		failed = append(failed, e)
-		if class := classOf(errs[i]); class != relay.Outage && !f.held(e) {
+		if class := classOf(errs[i]); class != relay.Outage && class != relay.Unsent && !f.held(e) {
 			f.holds[scopeOf(e, class)] = f.chunks + 1 + f.rng.IntN(3)
 		}
 	}
@@ -160,8 +160,8 @@ func (f *flow) judge(chunk []*relay.Event, errs []error, struck map[string][]*fa
 	f.audits = append(f.audits, audit)
 }
 
-// judgeClass holds the failure of a key's first event against the faults that its topic met. An outage may be another
-// topic's: when a hand-over to the client is torn, all of it is sent again.
+// judgeClass holds the failure of a key's first event against the faults that its topic met. One that was not sent, or an
+// outage, may be another topic's: when a hand-over to the client is torn, all of it is sent again.
 func (f *flow) judgeClass(e *relay.Event, err error, struck map[string][]*fault) {
 	failure, ok := errors.AsType[*relay.Failure](err)
 	if !ok {
@@ -170,7 +170,8 @@ func (f *flow) judgeClass(e *relay.Event, err error, struck map[string][]*fault)
 	}
 	for topic, faults := range struck {
 		for _, s := range faults {
-			if s.class == failure.Class && (topic == e.Topic || topic == "") || failure.Class == relay.Outage {
+			if s.class == failure.Class && (topic == e.Topic || topic == "") ||
+				failure.Class == relay.Outage || failure.Class == relay.Unsent {
 				return
 			}
 		}
