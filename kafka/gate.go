@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -26,7 +27,7 @@ type gate struct {
 	waiting int           // requests
 	spent   bool          // nothing may be sent any more
 
-	expected int           // records that are still to come into their queues
+	expected atomic.Int64  // records that are still to come into their queues
 	whole    chan struct{} // closed when there are none left
 }
 
@@ -37,7 +38,8 @@ var errGateSpent = errors.New("this client has been given up")
 func (g *gate) close(records int) (whole <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.shut, g.expected, g.whole = make(chan struct{}), records, make(chan struct{})
+	g.shut, g.whole = make(chan struct{}), make(chan struct{})
+	g.expected.Store(int64(records))
 	if records == 0 {
 		close(g.whole)
 	}
@@ -46,10 +48,8 @@ func (g *gate) close(records int) (whole <-chan struct{}) {
 
 // OnProduceRecordPartitioned hears from the client of each record that has come into its queue.
 func (g *gate) OnProduceRecordPartitioned(*kgo.Record, int32) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.expected--; g.expected == 0 {
-		close(g.whole)
+	if g.expected.Add(-1) == 0 {
+		close(g.whole) // not replaced before: only Publish closes the gate, and it waits for this
 	}
 }
 
