@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,7 +94,7 @@ func (b *bed) bring(ctx context.Context, u unit) error {
 		return nil
 	case state == broken:
 		progress("%s: broken, starting anew", u.name)
-		if err := errors.Join(servers.EndAll(ctx, dir), servers.RemoveFolder(dir)); err != nil {
+		if err := wipe(ctx, dir); err != nil {
 			return err
 		}
 	default:
@@ -147,21 +148,76 @@ func (b *bed) put(settings map[string]string) error {
 	return testenv.WriteFile(b.file(), b.settings)
 }
 
-// down ends everything that was started in this folder, private servers of tests included.
-func (b *bed) down(ctx context.Context) error {
+// missing returns the names of the servers that up would start.
+func (b *bed) missing(ctx context.Context, w want) ([]string, error) {
+	var names []string
+	for _, u := range w.units() {
+		if os.Getenv(u.key) != "" {
+			continue
+		}
+		switch state, err := b.state(ctx, u); {
+		case err != nil:
+			return nil, err
+		case state != running:
+			names = append(names, u.name)
+		}
+	}
+	return names, nil
+}
+
+// down ends the servers with these names and deletes their data. Without names, and when it leaves no server, it ends
+// everything that was started in this folder, private servers of tests included.
+func (b *bed) down(ctx context.Context, names ...string) error {
 	unlock, err := b.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := servers.EndAll(ctx, b.dir); err != nil {
+	kept, err := b.drop(ctx, names)
+	if err != nil {
 		return err
 	}
-	if err := servers.RemoveFolder(b.dir); err != nil {
+	if len(names) > 0 && kept {
+		progress("down: %s", strings.Join(names, ", "))
+		return testenv.WriteFile(b.file(), b.settings)
+	}
+	if err := wipe(ctx, b.dir); err != nil {
 		return err
 	}
 	progress("down")
 	return nil
+}
+
+// drop ends the named servers, forgets their settings, and tells whether another server has a folder.
+func (b *bed) drop(ctx context.Context, names []string) (kept bool, err error) {
+	units := everything.units()
+	for _, name := range names {
+		if !slices.ContainsFunc(units, func(u unit) bool { return u.name == name }) {
+			return false, fmt.Errorf("down: no server has the name %q; `go run ./testbed status` lists them", name)
+		}
+	}
+	for _, u := range units {
+		dir := filepath.Join(b.dir, u.name)
+		if !slices.Contains(names, u.name) {
+			_, err := os.Stat(dir)
+			kept = kept || err == nil
+			continue
+		}
+		if err := wipe(ctx, dir); err != nil {
+			return false, err
+		}
+		delete(b.settings, u.key)
+		delete(b.settings, u.pids)
+	}
+	return kept, nil
+}
+
+// wipe kills the servers of a folder and deletes it.
+func wipe(ctx context.Context, dir string) error {
+	if err := servers.EndAll(ctx, dir); err != nil {
+		return err
+	}
+	return servers.RemoveFolder(dir)
 }
 
 // occupied tells whether anything was started in this folder.

@@ -106,3 +106,41 @@ func TestExecKeepsTheStatusAndCleansUp(t *testing.T) {
 		t.Error("exec without a command is not refused")
 	}
 }
+
+func TestDownOfSomeKeepsTheOthers(t *testing.T) {
+	b := repository(t)
+	given := map[string]string{
+		testenv.DatabaseURL: "postgres://x", testenv.KafkaBrokers: "127.0.0.1:1", testenv.KafkaPids: "1",
+	}
+	folder := func(name string) string { return filepath.Join(b.dir, name) }
+	for _, name := range []string{"postgres-15", "kafka-1", "private"} {
+		if err := os.MkdirAll(folder(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.put(given); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.down(t.Context(), "oracle-23"); err == nil {
+		t.Error("a server that nobody knows is not refused")
+	}
+	if err := b.down(t.Context(), "kafka-1", "kafka-3"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(folder("kafka-1")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the stopped server's folder is there: %v", err)
+	}
+	if _, err := os.Stat(folder("postgres-15")); err != nil {
+		t.Errorf("the other server's folder: %v", err)
+	}
+	again, err := openBed()
+	if err != nil || len(again.settings) != 1 || again.get(testenv.DatabaseURL) == "" {
+		t.Errorf("the settings are %v, %v", again.settings, err)
+	}
+	if err := b.down(t.Context(), "postgres-15"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(b.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder outlives the last server: %v", err)
+	}
+}

@@ -53,8 +53,8 @@ func (b *bed) unset() map[string]string {
 // commandFailed says that the command of exec ended badly, and how.
 type commandFailed struct{ *exec.ExitError }
 
-// exec runs a command with the settings in its environment, and takes the test bed down unless it was up before, also
-// when the command fails or somebody interrupts.
+// exec runs a command with the settings in its environment, and stops what it has started for it, also when the command
+// fails or somebody interrupts. Servers that were up before stay.
 func (b *bed) exec(ctx context.Context, w want, args []string) (err error) {
 	if len(args) == 0 {
 		return errors.New("exec: no command given; write it after --")
@@ -63,8 +63,12 @@ func (b *bed) exec(ctx context.Context, w want, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if !occupied {
-		defer func() { err = errors.Join(err, b.down(context.WithoutCancel(ctx))) }()
+	missing, err := b.missing(ctx, w)
+	if err != nil {
+		return err
+	}
+	if !occupied || len(missing) > 0 {
+		defer func() { err = errors.Join(err, b.down(context.WithoutCancel(ctx), missing...)) }()
 	}
 	if err := b.up(ctx, w); err != nil {
 		return err

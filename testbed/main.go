@@ -3,8 +3,8 @@
 //	go run ./testbed up [--postgres 15,13,18] [--kafka 1,3] [--durable]   start what is missing
 //	go run ./testbed status                                               tell what runs
 //	go run ./testbed env                                                  print the settings as shell exports
-//	go run ./testbed exec [flags of up] -- command [arguments]            up, run the command, down if it was not up
-//	go run ./testbed down                                                 stop all and delete their data
+//	go run ./testbed exec [flags of up] -- command [arguments]            up, run the command, stop what was started
+//	go run ./testbed down [server...]                                     stop them, or all, and delete their data
 //
 // Servers given by environment variable (POSTHASTE_TEST_...) are used and not started. Everything stands in the folder
 // .testbed of the repository; downloads stay in the user's cache. PostgreSQL runs without fsync unless told to be
@@ -29,8 +29,8 @@ const usage = `usage: go run ./testbed COMMAND
   status            tell what runs
   env               print the settings as shell exports
   exec [flags of up] -- COMMAND [ARGUMENT...]
-                    up, run the command, down unless it was up before
-  down              stop all and delete their data
+                    up, run the command, stop what was started for it
+  down [SERVER...]  stop the named ones, or all, and delete their data
 `
 
 func main() {
@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		return bed.exec(ctx, want, rest)
 	case "down":
-		return bed.down(ctx)
+		return bed.down(ctx, rest...)
 	case "help", "-h", "--help":
 		return flag.ErrHelp
 	default:

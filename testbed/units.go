@@ -59,6 +59,7 @@ func pick(list *[]int) func(string) error {
 type unit struct {
 	name  string // of its folder
 	key   string // of its main setting
+	pids  string // of the setting with its processes' ids, "" where tests need none
 	start func(ctx context.Context, dir string) (map[string]string, error)
 	ping  func(ctx context.Context, value string) error
 }
@@ -86,7 +87,7 @@ func postgresUnit(major int, durable bool) unit {
 		}
 		return map[string]string{key: s.URL()}, nil
 	}
-	return unit{fmt.Sprintf("postgres-%d", major), key, start, servers.PingPostgres}
+	return unit{fmt.Sprintf("postgres-%d", major), key, "", start, servers.PingPostgres}
 }
 
 func kafkaUnit(brokers int) unit {
@@ -116,5 +117,5 @@ func kafkaUnit(brokers int) unit {
 	ping := func(ctx context.Context, value string) error {
 		return servers.PingKafka(ctx, strings.Split(value, ","))
 	}
-	return unit{fmt.Sprintf("kafka-%d", brokers), key, start, ping}
+	return unit{fmt.Sprintf("kafka-%d", brokers), key, pidsKey, start, ping}
 }
