@@ -115,8 +115,9 @@ func (c *checker) run(ctx context.Context, w *Writer, now time.Time) error {
 	object, headerBytes := headersJSON(headers)
 	size := recordFraming + len(e.Type) + len(t.Aggregate) + len(e.AggregateID) + len(e.Key) + headerBytes + printed
 	if size > w.maxBytes {
-		c.refuse("payload", fmt.Errorf("%w: the record would have %d bytes (%d of them payload), Config.MaxRecordBytes is %d",
-			ErrTooLarge, size, printed, w.maxBytes))
+		c.refuse("payload",
+			fmt.Errorf("%w: the record would have %d bytes (%d of them payload), Config.MaxRecordBytes is %d",
+				ErrTooLarge, size, printed, w.maxBytes))
 	}
 	*c.record = record{
 		id: id, aggregateType: t.Aggregate, aggregateID: e.AggregateID, eventType: e.Type,
@@ -130,8 +131,9 @@ func (c *checker) run(ctx context.Context, w *Writer, now time.Time) error {
 func (c *checker) shared(columns pgname.Columns) {
 	for later, first := range columns.Shared() {
 		if a, b := c.record.value(first), c.record.value(later); a != b {
-			c.refuse(later, fmt.Errorf("%w: its %s is %s, and Config.Columns puts both into one column", ErrMismatch, first,
-				printable(a)))
+			c.refuse(later,
+				fmt.Errorf("%w: its %s is %s, and Config.Columns puts both into one column", ErrMismatch, first,
+					printable(a)))
 		}
 	}
 }

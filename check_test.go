@@ -132,7 +132,8 @@ func TestCheckTellsEverythingAtOnce(t *testing.T) {
   event 4 order.confirmed.v1: aggregate_id is empty
   event 4 order.confirmed.v1: partition_key is empty
   event 4 order.confirmed.v1: payload is empty: give an object, struct{}{} for one without business fields
-  event 4 order.confirmed.v1: headers needs the column headers, which Config.Headers says the table lacks`, "ID", id.String())
+  event 4 order.confirmed.v1: headers needs the column headers, which Config.Headers says the table lacks`,
+		"ID", id.String())
 	if err == nil || err.Error() != want {
 		t.Errorf("refused as\n%v\nwant\n%s", err, want)
 	}
@@ -218,7 +219,8 @@ func BenchmarkCheck(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				records, err := w.check(b.Context(), []Event{{Type: "order.confirmed.v1", AggregateID: "o-1", Payload: payload}})
+				records, err := w.check(b.Context(),
+					[]Event{{Type: "order.confirmed.v1", AggregateID: "o-1", Payload: payload}})
 				if err != nil {
 					b.Fatal(err)
 				}

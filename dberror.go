@@ -28,20 +28,21 @@ func (w *Writer) explain(err error, records []record) error {
 		if duplicate := duplicateEvent(err, w.columns.Name("event_id"), records); duplicate != nil {
 			return fmt.Errorf("write events: %w", duplicate)
 		}
-		hint = fmt.Sprintf("a unique constraint of %s other than that on event_id: if it is the primary key, the sequence "+
-			"behind id is lower than the ids in the table", w.table)
+		hint = fmt.Sprintf("a unique constraint of %s other than that on event_id: if it is the primary key, the "+
+			"sequence behind id is lower than the ids in the table", w.table)
 	case "40P01":
 		return fmt.Errorf("write events: %w: roll back and run the transaction again: %w", ErrDeadlock, err)
 	case "40001", "55P03":
 		hint = "roll back and run the transaction again"
 	case "42P01":
-		hint = fmt.Sprintf("there is no table %s: create it by `posthaste migrate up`, or correct Config.Table", w.table)
+		hint = fmt.Sprintf("there is no table %s: create it by `posthaste migrate up`, or correct Config.Table",
+			w.table)
 	case "42703":
 		hint = fmt.Sprintf("the table %s lacks a column of an outbox: check it by `posthaste migrate status`, and "+
 			"Config.Columns where it has other names", w.table)
 		if w.headers {
-			hint = fmt.Sprintf("the table %s lacks a column, probably headers: add it by `posthaste migrate up --headers`, "+
-				"or set Config.Headers to false", w.table)
+			hint = fmt.Sprintf("the table %s lacks a column, probably headers: add it by `posthaste migrate up "+
+				"--headers`, or set Config.Headers to false", w.table)
 		}
 	case "42501":
 		hint = fmt.Sprintf("the role may not insert into %s: grant insert on the table and usage on its schema "+
@@ -51,7 +52,8 @@ func (w *Writer) explain(err error, records []record) error {
 	case "25P02":
 		hint = "an earlier statement has failed the transaction: roll back"
 	case "23502", "23514", "428C9":
-		hint = fmt.Sprintf("the table %s has a constraint that an outbox has not: give extra columns a default", w.table)
+		hint = fmt.Sprintf("the table %s has a constraint that an outbox has not: give extra columns a default",
+			w.table)
 	case "42P02":
 		hint = "the arguments did not reach the server: of a bun.Tx pass its field Tx"
 	case "22P05":
@@ -86,8 +88,8 @@ func duplicateEvent(err error, column string, records []record) *EventError {
 	return refuse(-1, uuid.Nil, "")
 }
 
-// sqlState returns the SQLSTATE of an error, or nothing. pgx and lib/pq have a method of that name, bun's pgdriver one for
-// all fields of an error.
+// sqlState returns the SQLSTATE of an error, or nothing. pgx and lib/pq have a method of that name, bun's pgdriver one
+// for all fields of an error.
 func sqlState(err error) string {
 	var coded interface{ SQLState() string }
 	var fields interface{ Field(name byte) string }
@@ -99,8 +101,8 @@ func sqlState(err error) string {
 	return ""
 }
 
-// violation returns the detail of an error and the constraint it names. lib/pq and pgdriver are asked by their methods, so
-// that they need not be imported: Get in older versions of lib/pq, ErrorWithDetail in newer ones.
+// violation returns the detail of an error and the constraint it names. lib/pq and pgdriver are asked by their methods,
+// so that they need not be imported: Get in older versions of lib/pq, ErrorWithDetail in newer ones.
 func violation(err error) (detail, constraint string) {
 	var get interface{ Get(field byte) string }
 	var fields interface{ Field(name byte) string }

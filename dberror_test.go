@@ -89,7 +89,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		change  func(*posthaste.Config)
 		want    string
 	}{
-		{"no table", `drop table {{table}}`, ``, nil, "there is no table {{table}}: create it by `posthaste migrate up`"},
+		{"no table", `drop table {{table}}`, ``, nil,
+			"there is no table {{table}}: create it by `posthaste migrate up`"},
 		{"no schema", `drop schema {{schema}} cascade`, ``, nil, "create it by `posthaste migrate up`"},
 		{"no column headers", ``, ``, headers, "add it by `posthaste migrate up --headers`"},
 		{"no column topic", `alter table {{table}} drop column topic`, ``, nil, "lacks a column of an outbox"},
@@ -100,9 +101,12 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 			(id, event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
 			overriding system value values (1, gen_random_uuid(), 'a', 'a', 'a', '{}', 'a', 'a')`, ``, nil,
 			"the sequence behind id"},
-		{"foreign column", `alter table {{table}} add column tenant text not null`, ``, nil, "give extra columns a default"},
-		{"row swallowed", `create function {{schema}}.swallow() returns trigger language plpgsql as 'begin return null; end';
-			create trigger swallow before insert on {{table}} for each row execute function {{schema}}.swallow()`, ``, nil,
+		{"foreign column", `alter table {{table}} add column tenant text not null`, ``, nil,
+			"give extra columns a default"},
+		{"row swallowed", `
+			create function {{schema}}.swallow() returns trigger language plpgsql as 'begin return null; end';
+			create trigger swallow before insert on {{table}} for each row execute function {{schema}}.swallow()`,
+			``, nil,
 			"1 given, but the table {{table}} took 0 rows"},
 		{"lock not granted", ``, `set local lock_timeout = 1`, nil, "run the transaction again"},
 	} {

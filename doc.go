@@ -36,6 +36,6 @@
 //
 // # Concurrency
 //
-// [Registry], [Writer] and [Technical] never change once made and are safe for concurrent use. A transaction is not: one call at a
-// time for each.
+// [Registry], [Writer] and [Technical] never change once made and are safe for concurrent use. A transaction is not:
+// one call at a time for each.
 package posthaste

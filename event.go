@@ -23,8 +23,8 @@ type Event struct {
 	// one, else a new UUID v7.
 	ID uuid.UUID
 
-	// OccurredAt is when it happened; written in UTC with microseconds, the resolution of PostgreSQL's own times. Default:
-	// the payload's occurred_at if it has one, else the time of the call.
+	// OccurredAt is when it happened; written in UTC with microseconds, the resolution of PostgreSQL's own times.
+	// Default: the payload's occurred_at if it has one, else the time of the call.
 	OccurredAt time.Time
 
 	// Payload holds the business fields: a Go value that encoding/json marshals to an object, or the object itself as

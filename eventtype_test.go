@@ -44,8 +44,10 @@ func TestTopics(t *testing.T) {
 
 func TestTopicPerAggregateAndGivenTopic(t *testing.T) {
 	r, err := NewRegistry(
-		EventType{Service: "order-service", Aggregate: "Order", Name: "OrderCreated", Version: 1, TopicPerAggregate: true},
-		EventType{Service: "order-service", Aggregate: "Order", Name: "OrderCancelled", Version: 1, TopicPerAggregate: true},
+		EventType{Service: "order-service", Aggregate: "Order", Name: "OrderCreated", Version: 1,
+			TopicPerAggregate: true},
+		EventType{Service: "order-service", Aggregate: "Order", Name: "OrderCancelled", Version: 1,
+			TopicPerAggregate: true},
 		EventType{Aggregate: "Order", Name: "order.shipped", Version: 3, Topic: "Legacy_Orders"},
 	)
 	if err != nil {

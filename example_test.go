@@ -124,15 +124,15 @@ func ExampleWriter_WriteSQL() {
 func ExampleNewRegistry() {
 	_, err := posthaste.NewRegistry(
 		OrderConfirmedV1,
-		posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.cancel", Version: 1},
-		posthaste.EventType{Service: "order service", Aggregate: "Order", Name: "order.shipped"},
+		posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.pay", Version: 1},
+		posthaste.EventType{Service: "my shop", Aggregate: "Order", Name: "order.shipped"},
 	)
 	fmt.Println(err)
 	// Output:
 	// register event types:
-	//   event type order.cancel.v1: Name is a command: "cancel" in "order.cancel": use the past tense, or set AllowImperative
+	//   event type order.pay.v1: Name is a command: "pay" in "order.pay": use the past tense, or set AllowImperative
 	//   event type order.shipped.v0: Version is 0: versions count from 1
-	//   event type order.shipped.v0: Service "order service": want ASCII letters and digits, in parts joined by one of . - _
+	//   event type order.shipped.v0: Service "my shop": want ASCII letters and digits, in parts joined by one of . - _
 }
 
 // A refused call has sent nothing, so the transaction goes on. The error names every event and field.
@@ -191,7 +191,8 @@ func ExampleTechnical() {
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, posthaste.ErrDomainEvent))
 	// Output:
-	// send technical event cache.invalidated: refused, nothing was sent: topic order-service.order.confirmed is a domain event's: it belongs to order.confirmed.v1
+	// send technical event cache.invalidated: refused, nothing was sent: topic order-service.order.confirmed is a
+	// domain event's: it belongs to order.confirmed.v1
 	//   domain events go through the outbox: write it by a Writer, in the transaction of its change
 	// true
 }

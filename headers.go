@@ -13,8 +13,8 @@ import (
 	"posthaste.dev/posthaste/internal/wire"
 )
 
-// reservedHeader tells of the headers that the relay gives every record. It ignores case: Kafka does not, but consumers'
-// libraries may, and would read Event_ID for event_id.
+// reservedHeader tells of the headers that the relay gives every record. It ignores case: Kafka does not, but
+// consumers' libraries may, and would read Event_ID for event_id.
 func reservedHeader(name string) bool { return wire.Reserved(strings.ToLower(name)) }
 
 // traceHeaders returns traceparent and tracestate of the context's span in the format of W3C Trace Context, or nothing

@@ -50,7 +50,8 @@ func TestScanAgreesWithPostgreSQL(t *testing.T) {
 			if err := conn.QueryRow(ctx, `select $1::text::jsonb::text`, text).Scan(&printed); err != nil {
 				t.Errorf("%s: %.80q: %v", server, text, err)
 			} else if len(printed) != s.printed {
-				t.Errorf("%s: %.80q is printed in %d bytes, counted %d: %.200s", server, text, len(printed), s.printed, printed)
+				t.Errorf("%s: %.80q is printed in %d bytes, counted %d: %.200s", server, text, len(printed), s.printed,
+					printed)
 			}
 		}
 	}

@@ -15,7 +15,8 @@ import (
 // A table of others has other names, and fewer columns: every way of writing knows them.
 func TestWriteUnderOtherNames(t *testing.T) {
 	t.Parallel()
-	mapping := map[string]string{"id": "seq", "event_id": `"Event,ID"`, "payload": "body", "partition_key": "aggregate_id",
+	mapping := map[string]string{"id": "seq", "event_id": `"Event,ID"`, "payload": "body",
+		"partition_key":  "aggregate_id",
 		"aggregate_type": "", "created_at": "", "headers": "meta", "published_at": `"sent"""`}
 	outbox := posthastetest.New(t, posthastetest.Columns(mapping), posthastetest.Headers())
 	for _, strictly := range []bool{false, true} {
@@ -58,7 +59,8 @@ func TestNewWriterRefusesMappings(t *testing.T) {
 			t.Errorf("%v\nlacks %q", err, want)
 		}
 	}
-	_, err = posthaste.NewWriter(posthaste.Config{Types: types, Headers: true, Columns: map[string]string{"headers": ""}})
+	_, err = posthaste.NewWriter(posthaste.Config{Types: types, Headers: true,
+		Columns: map[string]string{"headers": ""}})
 	if err == nil || !strings.Contains(err.Error(), "Columns says that the table has no headers") {
 		t.Errorf("%v", err)
 	}

@@ -44,8 +44,8 @@ func readPayload(payload any) (doc document, err error) {
 	if err := s.scan(); err != nil {
 		return doc, err
 	}
-	// For a byte of a Go string that is not UTF-8, encoding/json writes the escape \ufffd and returns no error. A genuine
-	// U+FFFD it writes as the character itself.
+	// For a byte of a Go string that is not UTF-8, encoding/json writes the escape \ufffd and returns no error. A
+	// genuine U+FFFD it writes as the character itself.
 	if s.replaced && !raw {
 		return doc, fmt.Errorf("%w: encoding/json had to replace a part of a string", ErrInvalidUTF8)
 	}

@@ -51,7 +51,8 @@ func TestWriteUnderLeastRights(t *testing.T) {
 				}
 				exec(t, outbox, "revoke "+right+" from "+role(service))
 				err := write(t.Context(), service, newWriter(t, outbox), confirmed("a"))
-				if err == nil || !strings.Contains(err.Error(), sentence) || !strings.Contains(err.Error(), "--print-grants") {
+				if err == nil || !strings.Contains(err.Error(), sentence) ||
+					!strings.Contains(err.Error(), "--print-grants") {
 					t.Errorf("without %s: %v; want %q in it", right, err, sentence)
 				}
 				exec(t, outbox, "grant "+right+" to "+role(service))

@@ -37,8 +37,8 @@ type TechnicalEvent struct {
 	Headers map[string]string
 }
 
-// Sender hands records to Kafka for a [Technical]. [posthaste.dev/posthaste/kafka.Sender] is the one for real clusters. It
-// must be safe for concurrent use.
+// Sender hands records to Kafka for a [Technical]. [posthaste.dev/posthaste/kafka.Sender] is the one for real clusters.
+// It must be safe for concurrent use.
 type Sender interface {
 	// Send returns nil once all in-sync replicas have the record, and returns when the context ends. After an error the
 	// record may be there all the same.
@@ -50,7 +50,8 @@ type Sender interface {
 
 // TechnicalConfig says how a [Technical] sends. Types and Sender are required.
 type TechnicalConfig struct {
-	// Types are the domain events of the service, which are refused here. A service without any gives an empty Registry.
+	// Types are the domain events of the service, which are refused here. A service without any gives an empty
+	// Registry.
 	Types *Registry
 
 	// Sender takes the records. The Technical closes it.
@@ -86,7 +87,8 @@ type Technical struct {
 func NewTechnical(cfg TechnicalConfig) (*Technical, error) {
 	var mistakes []error
 	if cfg.Types == nil {
-		mistakes = append(mistakes, errors.New("field Types is missing: give the Registry of the service's domain events"))
+		mistakes = append(mistakes,
+			errors.New("field Types is missing: give the Registry of the service's domain events"))
 	}
 	if cfg.Sender == nil {
 		mistakes = append(mistakes, errors.New("field Sender is missing: make it by kafka.NewSender"))

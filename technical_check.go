@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ErrDomainEvent is wrapped by the [TechnicalError] of an event that claims to be a domain event. Write it by a [Writer],
-// in the transaction of the change that it tells of.
+// ErrDomainEvent is wrapped by the [TechnicalError] of an event that claims to be a domain event. Write it by a
+// [Writer], in the transaction of the change that it tells of.
 var ErrDomainEvent = errors.New("is a domain event's")
 
 // ErrIllegalTopic is wrapped by the [TechnicalError] of a topic that Kafka would not have.
@@ -64,7 +64,8 @@ func domainOf(types *Registry) domain {
 // spelled brings the styles of one name together: order.confirmed, OrderConfirmed and order-confirmed.
 func spelled(name string) string { return strings.Join(words(kebab(name)), " ") }
 
-// ownerOf says whose a topic is, or nothing. What stands below a topic, such as its retries and dead letters, is its too.
+// ownerOf says whose a topic is, or nothing. What stands below a topic, such as its retries and dead letters, is its
+// too.
 func (d domain) ownerOf(topic string) string {
 	for {
 		if owner, ok := d.topics[topic]; ok {

@@ -81,32 +81,50 @@ func TestTechnicalSends(t *testing.T) {
 	event = technicalEvent(func(e *posthaste.TechnicalEvent) {
 		e.Payload, e.Headers = struct{ S string }{"<"}, map[string]string{"traceparent": "own"}
 	})
-	if err := newTechnical(t, &s).Send(ctx, event); err != nil || s.value != `{"S":"<"}` || s.headers["traceparent"] != "own" {
+	if err := newTechnical(t, &s).Send(ctx, event); err != nil || s.value != `{"S":"<"}` ||
+		s.headers["traceparent"] != "own" {
 		t.Errorf("sent %s with %v, %v", s.value, s.headers, err)
 	}
+}
+
+// change makes an event another one.
+type change = func(*posthaste.TechnicalEvent)
+
+func onTopic(topic string) change {
+	return func(e *posthaste.TechnicalEvent) { e.Topic = topic }
+}
+
+func ofType(name string) change {
+	return func(e *posthaste.TechnicalEvent) { e.Type = name }
+}
+
+func withPayload(payload any) change {
+	return func(e *posthaste.TechnicalEvent) { e.Payload = payload }
 }
 
 // What claims to be a domain event must go through the outbox, however it claims it.
 func TestTechnicalRefusesDomainEvents(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*posthaste.TechnicalEvent){
-		"a registered topic":            func(e *posthaste.TechnicalEvent) { e.Topic = "order-service.order.confirmed" },
-		"its retry topic":               func(e *posthaste.TechnicalEvent) { e.Topic = "order-service.order.confirmed.retry.5s" },
-		"a topic of the aggregate":      func(e *posthaste.TechnicalEvent) { e.Topic = "order-service.order.shipped" },
-		"the topic of the aggregate":    func(e *posthaste.TechnicalEvent) { e.Topic = "order-service.price-list" },
-		"a topic of the user's":         func(e *posthaste.TechnicalEvent) { e.Topic = "refunds" },
-		"a registered type":             func(e *posthaste.TechnicalEvent) { e.Type = "order.confirmed.v1" },
-		"the next version":              func(e *posthaste.TechnicalEvent) { e.Type = "order.confirmed.v2" },
-		"no version":                    func(e *posthaste.TechnicalEvent) { e.Type = "order.confirmed" },
-		"the other style":               func(e *posthaste.TechnicalEvent) { e.Type = "OrderConfirmed" },
-		"an event of the aggregate":     func(e *posthaste.TechnicalEvent) { e.Type = "order.shipped" },
-		"one of two words":              func(e *posthaste.TechnicalEvent) { e.Type = "price-list.withdrawn" },
-		"an event named by itself":      func(e *posthaste.TechnicalEvent) { e.Type = "money.returned.v1" },
-		"the relay's header":            func(e *posthaste.TechnicalEvent) { e.Headers = map[string]string{"Event_ID": "x"} },
-		"an aggregate in the payload":   func(e *posthaste.TechnicalEvent) { e.Payload = []byte(`{"aggregate_id": "o-1"}`) },
-		"a Go value with an aggregate":  func(e *posthaste.TechnicalEvent) { e.Payload = map[string]any{"aggregate_type": "Order"} },
-		"an event type in the payload":  func(e *posthaste.TechnicalEvent) { e.Payload = []byte(`{"event_type": "order.confirmed.v1"}`) },
-		"one spelled by JSON's escapes": func(e *posthaste.TechnicalEvent) { e.Payload = []byte(`{"aggregate\u005fid": 1}`) },
+	for name, change := range map[string]change{
+		"a registered topic":         onTopic("order-service.order.confirmed"),
+		"its retry topic":            onTopic("order-service.order.confirmed.retry.5s"),
+		"a topic of the aggregate":   onTopic("order-service.order.shipped"),
+		"the topic of the aggregate": onTopic("order-service.price-list"),
+		"a topic of the user's":      onTopic("refunds"),
+		"a registered type":          ofType("order.confirmed.v1"),
+		"the next version":           ofType("order.confirmed.v2"),
+		"no version":                 ofType("order.confirmed"),
+		"the other style":            ofType("OrderConfirmed"),
+		"an event of the aggregate":  ofType("order.shipped"),
+		"one of two words":           ofType("price-list.withdrawn"),
+		"an event named by itself":   ofType("money.returned.v1"),
+		"the relay's header": func(e *posthaste.TechnicalEvent) {
+			e.Headers = map[string]string{"Event_ID": "x"}
+		},
+		"an aggregate in the payload":   withPayload([]byte(`{"aggregate_id": "o-1"}`)),
+		"a Go value with an aggregate":  withPayload(map[string]any{"aggregate_type": "Order"}),
+		"an event type in the payload":  withPayload([]byte(`{"event_type": "order.confirmed.v1"}`)),
+		"one spelled by JSON's escapes": withPayload([]byte(`{"aggregate\u005fid": 1}`)),
 	} {
 		var s sent
 		err := newTechnical(t, &s).Send(t.Context(), technicalEvent(change))
@@ -125,17 +143,17 @@ func TestTechnicalRefusesDomainEvents(t *testing.T) {
 // What only looks a little like one is free.
 func TestTechnicalLeavesTheRestAlone(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*posthaste.TechnicalEvent){
-		"another service's name":        func(e *posthaste.TechnicalEvent) { e.Topic = "order-service-2.order" },
-		"a name that begins alike":      func(e *posthaste.TechnicalEvent) { e.Topic = "order-service.orders" },
-		"the service alone":             func(e *posthaste.TechnicalEvent) { e.Topic = "order-service" },
-		"a word that begins alike":      func(e *posthaste.TechnicalEvent) { e.Type = "ordering.paused" },
-		"an aggregate that ends it":     func(e *posthaste.TechnicalEvent) { e.Type = "cache.order" },
-		"a version of its own":          func(e *posthaste.TechnicalEvent) { e.Type = "cache.invalidated.v2" },
-		"an id and a time of its own":   func(e *posthaste.TechnicalEvent) { e.Payload = []byte(`{"event_id": 1, "occurred_at": 2}`) },
-		"an event type of its own":      func(e *posthaste.TechnicalEvent) { e.Payload = []byte(`{"event_type": "cache.invalidated"}`) },
-		"an event type that is no text": func(e *posthaste.TechnicalEvent) { e.Payload = []byte(`{"event_type": {}}`) },
-		"an aggregate further down":     func(e *posthaste.TechnicalEvent) { e.Payload = []byte(`{"a": {"aggregate_id": 1}}`) },
+	for name, change := range map[string]change{
+		"another service's name":        onTopic("order-service-2.order"),
+		"a name that begins alike":      onTopic("order-service.orders"),
+		"the service alone":             onTopic("order-service"),
+		"a word that begins alike":      ofType("ordering.paused"),
+		"an aggregate that ends it":     ofType("cache.order"),
+		"a version of its own":          ofType("cache.invalidated.v2"),
+		"an id and a time of its own":   withPayload([]byte(`{"event_id": 1, "occurred_at": 2}`)),
+		"an event type of its own":      withPayload([]byte(`{"event_type": "cache.invalidated"}`)),
+		"an event type that is no text": withPayload([]byte(`{"event_type": {}}`)),
+		"an aggregate further down":     withPayload([]byte(`{"a": {"aggregate_id": 1}}`)),
 	} {
 		if err := newTechnical(t, &sent{}).Send(t.Context(), technicalEvent(change)); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -164,7 +182,8 @@ func TestTechnicalRefusesBadInput(t *testing.T) {
 		}
 	}
 	for _, payload := range []any{[]byte(`{`), []byte(`[1]`), []byte(`null`), []byte(nil), make(chan int), "text"} {
-		err := newTechnical(t, &s).Send(t.Context(), technicalEvent(func(e *posthaste.TechnicalEvent) { e.Payload = payload }))
+		err := newTechnical(t, &s).Send(t.Context(),
+			technicalEvent(func(e *posthaste.TechnicalEvent) { e.Payload = payload }))
 		if !errors.Is(err, posthaste.ErrInvalidJSON) {
 			t.Errorf("payload %v: %v", payload, err)
 		}
@@ -180,7 +199,8 @@ func TestTechnicalTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		err := newTechnical(t, &sent{wait: true}).Send(t.Context(), technicalEvent(nil))
-		if took := time.Since(begun); took != posthaste.DefaultTechnicalTimeout || !errors.Is(err, context.DeadlineExceeded) {
+		if took := time.Since(begun); took != posthaste.DefaultTechnicalTimeout ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("after %v: %v", took, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

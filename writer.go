@@ -33,25 +33,25 @@ type Config struct {
 	// unless it names one, whatever the search_path. Default: DefaultTable.
 	Table string
 
-	// Columns names the columns of a table that has others than the usual ones: {"event_id": "uuid", "payload": "body"},
-	// the other name as it would stand in SQL. An empty name says that the table has no such column, which may be said of
-	// aggregate_type, aggregate_id, event_type, created_at and headers. Two that share one column, as where partition_key
-	// stands in aggregate_id, must be equal in every event. The relay has the same setting (POSTHASTE_COLUMNS). Default:
-	// the usual names.
+	// Columns names the columns of a table that has others than the usual ones, as in {"event_id": "uuid"}: the other
+	// name as it would stand in SQL. An empty name says that the table has no such column, which may be said of
+	// aggregate_type, aggregate_id, event_type, created_at and headers. Two that share one column, as where
+	// partition_key stands in aggregate_id, must be equal in every event. The relay has the same setting
+	// (POSTHASTE_COLUMNS). Default: the usual names.
 	Columns map[string]string
 
-	// Headers says that the table has the optional column headers jsonb (posthaste migrate up --headers). Default: false,
-	// the table as the seed of the convention lists it: then an event with headers is refused, and the trace context is
-	// not sent.
+	// Headers says that the table has the optional column headers jsonb (posthaste migrate up --headers). Default:
+	// false, the table as the seed of the convention lists it: then an event with headers is refused, and the trace
+	// context is not sent.
 	Headers bool
 
-	// Strict makes transactions that write the same key wait for one another, from the first Write to the commit, so that
-	// first deliveries of a key come in the order of ids without a row lock of the caller's. Default: false.
+	// Strict makes transactions that write the same key wait for one another, from the first Write to the commit, so
+	// that first deliveries of a key come in the order of ids without a row lock of the caller's. Default: false.
 	//
-	// It takes one advisory lock for each of the keys' stripes, of which there are 1,024 a table: two keys may share one
-	// and then wait for each other too. All locks of a call are taken in ascending order, so calls can't deadlock, but
-	// transactions with several calls can ([ErrDeadlock]): write all events of a transaction in one call. Writers in
-	// other languages join in by the same lock; see [StrictLockClass].
+	// It takes one advisory lock for each of the keys' stripes, of which there are 1,024 a table: two keys may share
+	// one and then wait for each other too. All locks of a call are taken in ascending order, so calls can't deadlock,
+	// but transactions with several calls can ([ErrDeadlock]): write all events of a transaction in one call. Writers
+	// in other languages join in by the same lock; see [StrictLockClass].
 	Strict bool
 
 	// MaxRecordBytes bounds what an event will take in Kafka, uncompressed: the payload as PostgreSQL prints it, key,
@@ -202,9 +202,9 @@ from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text
      with ordinality as e(event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key, headers,
                           position)`
 
-	// The locks are all taken before the first id is drawn, in the same round trip: the condition does not depend on the
-	// rows, so PostgreSQL evaluates it once, ahead of them (a one-time filter on an InitPlan), and ids are drawn above
-	// that. The test of strict mode watches the sequence while a writer waits.
+	// The locks are all taken before the first id is drawn, in the same round trip: the condition does not depend on
+	// the rows, so PostgreSQL evaluates it once, ahead of them (a one-time filter on an InitPlan), and ids are drawn
+	// above that. The test of strict mode watches the sequence while a writer waits.
 	insertLocks = `
 where (select count(pg_advisory_xact_lock({{class}}, s.stripe))
        from (select distinct (hashtext({{name}}) << 10) | (hashtext(k) & 1023) as stripe
@@ -287,6 +287,6 @@ func (w *Writer) confirm(written int64, records []record) error {
 	if written == int64(len(records)) {
 		return nil
 	}
-	return fmt.Errorf("write events: %d given, but the table %s took %d rows: roll back, and look for a trigger or rule "+
-		"on it that drops or adds rows", len(records), w.table, written)
+	return fmt.Errorf("write events: %d given, but the table %s took %d rows: roll back, and look for a trigger or "+
+		"rule on it that drops or adds rows", len(records), w.table, written)
 }

@@ -85,15 +85,16 @@ func TestWrite(t *testing.T) {
 					if err := json.Unmarshal([]byte(row.headers), &headers); err != nil {
 						t.Fatal(err)
 					}
-					if row.aggregateID != `o"1\` || row.key != "ключ {1},NULL" || row.topic != "order-service.order.confirmed" ||
+					if row.aggregateID != `o"1\` || row.key != "ключ {1},NULL" ||
+						row.topic != "order-service.order.confirmed" ||
 						row.aggregateType != "Order" || row.eventType != "order.confirmed.v1" {
 						t.Errorf("row is %+v", row)
 					}
 					for name, want := range map[string]string{
 						"event_id": `"` + first.ID.String() + `"`, "event_type": `"order.confirmed.v1"`,
 						"aggregate_type": `"Order"`, "aggregate_id": `"o\"1\\"`,
-						"id": `9007199254740993`, "amt": `1.10`, "big": `327267367867168100000`, "u": "\"\u2028 é\"", "s": `"/"`,
-						"q": `"'\"\\ {}"`,
+						"id": `9007199254740993`, "amt": `1.10`, "big": `327267367867168100000`,
+						"u": "\"\u2028 é\"", "s": `"/"`, "q": `"'\"\\ {}"`,
 					} {
 						if string(payload[name]) != want {
 							t.Errorf("payload has %s: %s, want %s", name, payload[name], want)

@@ -31,8 +31,8 @@ func TestMoveFromOneRelayAndBack(t *testing.T) {
 	m.finish(old, nil)
 }
 
-// Several SKIP LOCKED relays lose the order of a key, and so does the mixed operation, no more than they did; it neither
-// loses nor repeats an event. Between claim modes there is a stop, since lanes take no locks.
+// Several SKIP LOCKED relays lose the order of a key, and so does the mixed operation, no more than they did; it
+// neither loses nor repeats an event. Between claim modes there is a stop, since lanes take no locks.
 func TestMoveBesideSkipLockedRelaysAndBack(t *testing.T) {
 	m := newMove(t)
 	old := m.start(2, m.wrong("skip-locked"))
@@ -79,8 +79,9 @@ func newMove(t *testing.T) *move {
 		quiet()
 		m.writers.Wait()
 	})
-	p := load.Population{Prefix: "order-", Keys: 20, Locked: true, Workers: 8, Rate: 100, MaxHold: 300 * time.Millisecond,
-		Topics: m.topics, Seed: seedOf(t)}
+	p := load.Population{Prefix: "order-", Keys: 20, Locked: true, Workers: 8, Rate: 100,
+		MaxHold: 300 * time.Millisecond,
+		Topics:  m.topics, Seed: seedOf(t)}
 	if err := p.Prepare(m.ctx, m.db); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ func TestRelayUnderLeastRights(t *testing.T) {
 			}
 			t.Cleanup(func() {
 				for _, role := range []string{writer, relay} {
-					if _, err := b.db.Exec(context.Background(), "drop owned by "+role+"; drop role "+role); err != nil {
+					if _, err := b.db.Exec(context.Background(),
+						"drop owned by "+role+"; drop role "+role); err != nil {
 						t.Error(err)
 					}
 				}
@@ -39,7 +40,8 @@ func TestRelayUnderLeastRights(t *testing.T) {
 			const events = 60
 			for range events {
 				_, err := service.Exec(b.ctx, `
-					insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
+					insert into outbox_event
+					    (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
 					values (gen_random_uuid(), 'Order', 'k', 'order.confirmed.v1', '{"n": 1}', $1, 'k')`, b.topics[0])
 				if err != nil {
 					t.Fatal(err)

@@ -25,13 +25,14 @@ func classify(err error, topic string) *relay.Failure {
 		return &relay.Failure{Class: relay.TopicUnusable,
 			Err: fmt.Errorf("topic %s may not be written by this client; grant it WRITE and DESCRIBE", topic)}
 	case errors.Is(err, kerr.InvalidTopicException):
-		return &relay.Failure{Class: relay.TopicUnusable, Err: fmt.Errorf("topic %.260q is not a name that Kafka takes; correct the topic of its events", topic)}
+		return &relay.Failure{Class: relay.TopicUnusable,
+			Err: fmt.Errorf("topic %.260q is not a name that Kafka takes; correct the topic of its events", topic)}
 	case suspicious(err):
 		return &relay.Failure{Class: relay.Refused, Err: fmt.Errorf("topic %s refuses the record: %w", topic, err)}
 	}
 	if errors.Is(err, kerr.ClusterAuthorizationFailed) {
-		err = fmt.Errorf("this client may not write; grant it WRITE on its topics, before Kafka 2.8 also IDEMPOTENT_WRITE "+
-			"on the cluster: %w", err)
+		err = fmt.Errorf("this client may not write; grant it WRITE on its topics, before Kafka 2.8 also "+
+			"IDEMPOTENT_WRITE on the cluster: %w", err)
 	}
 	return &relay.Failure{Class: relay.Outage, Err: err}
 }
@@ -94,7 +95,8 @@ func explainConnect(err error, brokers []string) error {
 		e.Cause = "the brokers' certificate is refused: " + name.Error()
 		e.Fix = "use a name that it holds (KAFKA_BROKERS, advertised.listeners), or have it made for this one"
 	case errors.As(err, &invalid):
-		e.Cause, e.Fix = "the brokers' certificate is refused: "+invalid.Error(), "renew it, or set the clock of this machine"
+		e.Cause = "the brokers' certificate is refused: " + invalid.Error()
+		e.Fix = "renew it, or set the clock of this machine"
 	case errors.As(err, &first):
 		e.Cause, e.Fix = explainHangUp(first)
 	case strings.Contains(err.Error(), "appear to be a tls alert"):

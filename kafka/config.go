@@ -58,13 +58,14 @@ func (c Config) Validate() error {
 func (c Config) mechanism() (sasl.Mechanism, error) {
 	if c.SASL == "" || c.SASL == SASLNone {
 		if c.Username != "" || c.Password != "" {
-			return nil, errors.New("POSTHASTE_KAFKA_USERNAME, POSTHASTE_KAFKA_PASSWORD: given without POSTHASTE_KAFKA_SASL; " +
-				"say plain, scram-sha-256 or scram-sha-512")
+			return nil, errors.New("POSTHASTE_KAFKA_USERNAME, POSTHASTE_KAFKA_PASSWORD: given without " +
+				"POSTHASTE_KAFKA_SASL; say plain, scram-sha-256 or scram-sha-512")
 		}
 		return nil, nil
 	}
 	if c.Username == "" || c.Password == "" {
-		return nil, fmt.Errorf("POSTHASTE_KAFKA_SASL=%s: needs POSTHASTE_KAFKA_USERNAME and POSTHASTE_KAFKA_PASSWORD", c.SASL)
+		return nil, fmt.Errorf("POSTHASTE_KAFKA_SASL=%s: needs POSTHASTE_KAFKA_USERNAME and POSTHASTE_KAFKA_PASSWORD",
+			c.SASL)
 	}
 	switch c.SASL {
 	case SASLPlain:
@@ -103,10 +104,12 @@ const (
 	metadataPause = 250 * time.Millisecond
 )
 
-// options are the client's. One request in flight a broker: behind a batch that fails for good a later one of its partition
-// may be on its way already, and the client gives that one new sequence numbers and sends it again, past the failed one.
-// A chunk is one request for each broker anyway, unless it is larger than a batch. What is not here is as important: no bound on retries or on the time of a record, since
-// neither ends a record whose outcome is unknown, and no way to cancel one.
+// options are the client's. One request in flight a broker: behind a batch that fails for good a later one of its
+// partition may be on its way already, and the client gives that one new sequence numbers and sends it again, past the
+// failed one.
+// A chunk is one request for each broker anyway, unless it is larger than a batch. What is not here is as important: no
+// bound on retries or on the time of a record, since neither ends a record whose outcome is unknown, and no way to
+// cancel one.
 //
 // How to connect is the caller's to add.
 func (c Config) options() ([]kgo.Opt, error) {

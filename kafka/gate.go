@@ -15,10 +15,10 @@ import (
 )
 
 // gate keeps a client from sending records before all of a chunk stand in its queues, one a partition. When a batch
-// fails, the client fails all that stands behind it in the queue, but what comes into the queue afterwards it sends, past
-// the failed batch. It does begin to send early, in two ways (kgo 1.22.3): records of a topic that it does not know yet
-// are kept aside and moved to their queues one by one, at a time of its own; and when a pause after a failed request
-// ends, between two flushes too, it sends what is there (sink.drain, after maybeBackoff).
+// fails, the client fails all that stands behind it in the queue, but what comes into the queue afterwards it sends,
+// past the failed batch. It does begin to send early, in two ways (kgo 1.22.3): records of a topic that it does not
+// know yet are kept aside and moved to their queues one by one, at a time of its own; and when a pause after a failed
+// request ends, between two flushes too, it sends what is there (sink.drain, after maybeBackoff).
 //
 // Everything but produce requests passes: the client must be able to learn topics meanwhile.
 type gate struct {
@@ -33,8 +33,8 @@ type gate struct {
 
 var errGateSpent = errors.New("this client has been given up")
 
-// close lets no produce request begin. One that has begun goes on: it holds none of what is handed over from now on. The
-// channel that it returns is closed when so many records have come into their queues.
+// close lets no produce request begin. One that has begun goes on: it holds none of what is handed over from now on.
+// The channel that it returns is closed when so many records have come into their queues.
 func (g *gate) close(records int) (whole <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -50,7 +50,8 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(client.Close)
 	g := &rig{t: t, admin: kadm.NewClient(client), topic: "kafka-gate-" + strings.ToLower(rand.Text())}
 	limit := "2000"
-	if _, err := g.admin.CreateTopic(t.Context(), 1, 1, map[string]*string{"max.message.bytes": &limit}, g.topic); err != nil {
+	if _, err := g.admin.CreateTopic(t.Context(), 1, 1, map[string]*string{"max.message.bytes": &limit},
+		g.topic); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = g.admin.DeleteTopics(context.Background(), g.topic) })
@@ -58,7 +59,8 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.producer.Close)
-	for g.publish(1)[0] != nil && t.Context().Err() == nil { // the broker learns of the topic a moment after the controller
+	for g.publish(1)[0] != nil && t.Context().Err() == nil {
+		// The broker learns of the topic a moment after the controller.
 	}
 	return g
 }
@@ -69,7 +71,8 @@ func (g *rig) publish(n int) []error {
 	var events []*relay.Event
 	for range n {
 		g.ids++
-		events = append(events, &relay.Event{ID: g.ids, EventID: uuid.New(), Topic: g.topic, Key: "k", Payload: []byte("{}")})
+		events = append(events,
+			&relay.Event{ID: g.ids, EventID: uuid.New(), Topic: g.topic, Key: "k", Payload: []byte("{}")})
 	}
 	return g.producer.Publish(g.t.Context(), events)
 }
@@ -157,7 +160,8 @@ func TestTooLargeByItsFrame(t *testing.T) {
 	if _, err := rand.Read(large.Payload); err != nil {
 		t.Fatal(err)
 	}
-	errs := g.producer.Publish(t.Context(), []*relay.Event{event("k", "{}"), large, event("k", "{}"), event("other", "{}")})
+	errs := g.producer.Publish(t.Context(),
+		[]*relay.Event{event("k", "{}"), large, event("k", "{}"), event("other", "{}")})
 	if errs[0] != nil {
 		t.Errorf("the event before it: %v", errs[0])
 	}

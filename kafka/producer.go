@@ -12,8 +12,8 @@ import (
 	"posthaste.dev/posthaste/relay"
 )
 
-// Producer is a relay.Publisher over one client. Publish is for one goroutine at a time; the other methods may be called
-// from any.
+// Producer is a relay.Publisher over one client. Publish is for one goroutine at a time; the other methods may be
+// called from any.
 //
 // Order rests on the barrier: a call of Publish hands records over while nothing is open and nothing can leave (see
 // gate), flushes, and waits for every answer. The client keeps the order of what is handed over within a partition, and
@@ -103,8 +103,8 @@ func (p *Producer) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Publish sends the events and waits for the outcome of each. When the context ends it stops waiting; what has no answer
-// by then may still be sent.
+// Publish sends the events and waits for the outcome of each. When the context ends it stops waiting; what has no
+// answer by then may still be sent.
 func (p *Producer) Publish(ctx context.Context, events []*relay.Event) []error {
 	errs := make([]error, len(events))
 	if err := p.prepare(ctx, events); err != nil {
@@ -132,8 +132,8 @@ func (p *Producer) Publish(ctx context.Context, events []*relay.Event) []error {
 		if _, classified := errors.AsType[*relay.Failure](err); err == nil || classified {
 			continue
 		}
-		// What passes by itself the client waits for. What it gives up on may be final for it: after a refused producer id
-		// it fails every record at once, and a topic that was deleted and made again stays unknown to it.
+		// What passes by itself the client waits for. What it gives up on may be final for it: after a refused producer
+		// id it fails every record at once, and a topic that was deleted and made again stays unknown to it.
 		p.renew = true
 		p.forget(events[i].Topic)
 		errs[i] = classify(err, events[i].Topic)
@@ -196,8 +196,9 @@ func (p *Producer) record(e *relay.Event) (*kgo.Record, error) {
 		return nil, &relay.Failure{Class: relay.Refused, Err: err}
 	}
 	if n := leastSize(r); n > int(t.maxBytes) {
-		return nil, &relay.Failure{Class: relay.Refused, Err: fmt.Errorf("event %s makes a record of at least %d bytes, "+
-			"topic %s takes %d; raise its max.message.bytes or send a reference to the data", e.EventID, n, e.Topic, t.maxBytes)}
+		return nil, &relay.Failure{Class: relay.Refused,
+			Err: fmt.Errorf("event %s makes a record of at least %d bytes, topic %s takes %d; "+
+				"raise its max.message.bytes or send a reference to the data", e.EventID, n, e.Topic, t.maxBytes)}
 	}
 	return r, nil
 }
@@ -276,17 +277,17 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// awaitPromises returns when the promises of all records that have failed by now were called. The client calls promises one
-// after the other, so it is enough to wait for that of a record which fails at once, having no topic.
+// awaitPromises returns when the promises of all records that have failed by now were called. The client calls promises
+// one after the other, so it is enough to wait for that of a record which fails at once, having no topic.
 func awaitPromises(client *kgo.Client) {
 	called := make(chan struct{})
 	client.Produce(context.Background(), &kgo.Record{}, func(*kgo.Record, error) { close(called) })
 	<-called
 }
 
-// isolate finds the records that are at fault in batches that failed: it sends each again, alone and in order, and before
-// it what was taken back of its key. What fails alone is refused; its key's later events wait. The topics' limits are
-// asked for anew, since the likely reason is that one was lowered.
+// isolate finds the records that are at fault in batches that failed: it sends each again, alone and in order, and
+// before it what was taken back of its key. What fails alone is refused; its key's later events wait. The topics'
+// limits are asked for anew, since the likely reason is that one was lowered.
 func (p *Producer) isolate(ctx context.Context, events []*relay.Event, records []*kgo.Record, errs []error,
 	failed map[relay.TopicKey]bool) {
 	suspects := make(map[relay.TopicKey]bool)

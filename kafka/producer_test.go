@@ -71,7 +71,8 @@ func (b *broker) records(topic string) []*kgo.Record {
 	}
 	left := int64(0)
 	ends.Each(func(o kadm.ListedOffset) { left += o.Offset })
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.addrs...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.addrs...), kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -141,13 +142,16 @@ func TestRecord(t *testing.T) {
 	if string(r.Value) != string(plain.Payload) || string(r.Key) != "k" || time.Since(r.Timestamp).Abs() > time.Minute {
 		t.Errorf("record %s=%s at %v; want the payload's bytes and the time of sending", r.Key, r.Value, r.Timestamp)
 	}
-	for name, want := range map[string]string{"event_type": "order.confirmed.v1", "aggregate_type": "Order", "aggregate_id": "k",
-		"created_at": "2001-02-03T03:05:06.000789Z", "outbox_id": fmt.Sprint(plain.ID)} {
+	for name, want := range map[string]string{
+		"event_type": "order.confirmed.v1", "aggregate_type": "Order", "aggregate_id": "k",
+		"created_at": "2001-02-03T03:05:06.000789Z", "outbox_id": fmt.Sprint(plain.ID),
+	} {
 		if got := headerOf(r, name); got != want {
 			t.Errorf("header %s is %q, want %q", name, got, want)
 		}
 	}
-	if r := found[extra.EventID.String()]; headerOf(r, "tenant") != `a"b` || headerOf(r, "empty") != "" || len(r.Headers) != 8 {
+	r = found[extra.EventID.String()]
+	if headerOf(r, "tenant") != `a"b` || headerOf(r, "empty") != "" || len(r.Headers) != 8 {
 		t.Errorf("headers %v; want tenant and an empty one beside the six, and the reserved one overridden", r.Headers)
 	}
 	if r := found[empty.EventID.String()]; r.Key == nil {
@@ -200,7 +204,8 @@ func TestUnusableTopic(t *testing.T) {
 	b := newBroker(t)
 	topic, missing := b.topic(1), "kafka-test-missing-"+strings.ToLower(rand.Text())
 	p := newProducer(t, b)
-	events := []*relay.Event{event(missing, "a", `{}`), event(topic, "a", `{}`), event(missing, "b", `{}`), event("no/name", "c", `{}`)}
+	events := []*relay.Event{event(missing, "a", `{}`), event(topic, "a", `{}`), event(missing, "b", `{}`),
+		event("no/name", "c", `{}`)}
 	begun := time.Now()
 	if got := classes(p.Publish(t.Context(), events)); got != "topic ok topic topic" {
 		t.Error(got)
@@ -296,7 +301,8 @@ func TestLimitLoweredUnderWay(t *testing.T) {
 	}
 	large := event(topic, "large", `"`+randomText(8000)+`"`)
 	// The answer comes before the broker acts on it.
-	for deadline := time.Now().Add(30 * time.Second); classes(probe.Publish(t.Context(), []*relay.Event{large})) == "ok"; {
+	publishLarge := func() string { return classes(probe.Publish(t.Context(), []*relay.Event{large})) }
+	for deadline := time.Now().Add(30 * time.Second); publishLarge() == "ok"; {
 		if time.Now().After(deadline) {
 			t.Fatal("the broker does not lower the limit")
 		}
@@ -321,7 +327,8 @@ func TestPublishStopsWaitingWithItsContext(t *testing.T) {
 	defer p.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if got := classes(p.Publish(ctx, []*relay.Event{event("t", "k", `{}`)})); !strings.Contains(got, "bare") && got != "outage" {
+	got := classes(p.Publish(ctx, []*relay.Event{event("t", "k", `{}`)}))
+	if !strings.Contains(got, "bare") && got != "outage" {
 		t.Errorf("without a broker: %s, want an outage", got)
 	}
 	if err := p.Ping(ctx); err == nil {
@@ -336,8 +343,9 @@ func TestConfigRefusals(t *testing.T) {
 		"POSTHASTE_KAFKA_TLS=on":   {Brokers: []string{"b:1"}, CAFile: "x"},
 		"POSTHASTE_KAFKA_USERNAME": {Brokers: []string{"b:1"}, SASL: "plain"},
 		"without POSTHASTE_KAFKA_": {Brokers: []string{"b:1"}, Username: "u", Password: "secret-word"},
-		"want none, plain":         {Brokers: []string{"b:1"}, SASL: "kerberos", Username: "u", Password: "secret-word"},
-		"no such file":             {Brokers: []string{"b:1"}, TLS: true, CAFile: "/does/not/exist"},
+		"want none, plain": {
+			Brokers: []string{"b:1"}, SASL: "kerberos", Username: "u", Password: "secret-word"},
+		"no such file": {Brokers: []string{"b:1"}, TLS: true, CAFile: "/does/not/exist"},
 	} {
 		_, err := kafka.NewProducer(cfg)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret-word") {

@@ -81,8 +81,8 @@ func (s *Sender) current() (*kgo.Client, error) {
 	return s.client, nil
 }
 
-// Ping asks any broker for an answer. Worth a line when a service starts: a wrong password or certificate fails no Send,
-// which waits for better times until its context ends.
+// Ping asks any broker for an answer. Worth a line when a service starts: a wrong password or certificate fails no
+// Send, which waits for better times until its context ends.
 func (s *Sender) Ping(ctx context.Context) error {
 	client, err := s.current()
 	if err != nil {
@@ -157,7 +157,8 @@ func (s *Sender) settle(client *kgo.Client, name string, known *topic, err error
 	case err == nil:
 		return nil
 	case errors.Is(err, kgo.ErrMaxBuffered):
-		return fmt.Errorf("nothing was sent: %d records or %d bytes wait for Kafka already", maxWaiting, maxWaitingBytes)
+		return fmt.Errorf("nothing was sent: %d records or %d bytes wait for Kafka already", maxWaiting,
+			maxWaitingBytes)
 	case errors.Is(err, kgo.ErrClientClosed):
 		return fmt.Errorf("no acknowledgement before the end: %w", errClosed)
 	case errors.Is(err, kgo.ErrRecordTimeout):
@@ -172,8 +173,8 @@ func (s *Sender) settle(client *kgo.Client, name string, known *topic, err error
 	return failure
 }
 
-// forget lets a topic be learnt anew by the next Send: it may have been deleted and made again, or have a new limit. Only
-// the first of those that failed by what was known does so, or they would throw away one another's records.
+// forget lets a topic be learnt anew by the next Send: it may have been deleted and made again, or have a new limit.
+// Only the first of those that failed by what was known does so, or they would throw away one another's records.
 func (s *Sender) forget(client *kgo.Client, name string, known *topic) {
 	s.mu.Lock()
 	current := s.topics[name] == known

@@ -15,8 +15,8 @@ import (
 	"posthaste.dev/posthaste/internal/testenv"
 )
 
-// Close sends what is under way, also what nobody waits for any more. The client is told to linger, so that only a flush
-// sends the records in time.
+// Close sends what is under way, also what nobody waits for any more. The client is told to linger, so that only a
+// flush sends the records in time.
 func TestSenderCloseFlushes(t *testing.T) {
 	t.Parallel()
 	brokers := strings.Split(testenv.Require(t, testenv.KafkaBrokers), ",")

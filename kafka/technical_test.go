@@ -33,7 +33,8 @@ func newTechnical(t testing.TB, brokers []string) *posthaste.Technical {
 	if err != nil {
 		t.Fatal(err)
 	}
-	technical, err := posthaste.NewTechnical(posthaste.TechnicalConfig{Types: types, Sender: sender, Timeout: time.Minute})
+	technical, err := posthaste.NewTechnical(
+		posthaste.TechnicalConfig{Types: types, Sender: sender, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,8 @@ func TestTechnicalRecord(t *testing.T) {
 	for _, h := range r.Headers {
 		headers[h.Key] = string(h.Value)
 	}
-	if want := map[string]string{"technical_type": "cache.invalidated", "tenant": "a", "empty": ""}; !maps.Equal(headers, want) {
+	want := map[string]string{"technical_type": "cache.invalidated", "tenant": "a", "empty": ""}
+	if !maps.Equal(headers, want) {
 		t.Errorf("headers %v, want %v", headers, want)
 	}
 }
@@ -101,8 +103,8 @@ func TestTechnicalPartitions(t *testing.T) {
 	}
 }
 
-// Many goroutines share one, each of the two topics gets each event once, and Close leaves nothing behind. Not parallel, so
-// that the goroutines left are its own.
+// Many goroutines share one, each of the two topics gets each event once, and Close leaves nothing behind. Not
+// parallel, so that the goroutines left are its own.
 func TestTechnicalConcurrently(t *testing.T) {
 	b := newBroker(t)
 	// Together the records are larger than a batch of this topic may be.
@@ -142,7 +144,8 @@ func TestTechnicalConcurrently(t *testing.T) {
 			last[string(r.Key)] = payload.N
 		}
 	}
-	if err := technical.Send(t.Context(), cacheEvent(topics[0], "late")); err == nil || !strings.Contains(err.Error(), "closed") {
+	err := technical.Send(t.Context(), cacheEvent(topics[0], "late"))
+	if err == nil || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("after Close: %v", err)
 	}
 }
@@ -218,13 +221,17 @@ func TestTechnicalWithoutKafka(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for address, want := range map[string]string{"127.0.0.1:1": "connection refused", silent.Addr().String(): "deadline exceeded"} {
+	for address, want := range map[string]string{
+		"127.0.0.1:1":          "connection refused",
+		silent.Addr().String(): "deadline exceeded",
+	} {
 		technical := newTechnical(t, []string{address})
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		if err := technical.Send(ctx, cacheEvent("topic", "k")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("at %s: %v; want %s", address, err, want)
 		}
-		if err := technical.Send(ctx, cacheEvent("topic", "k")); err == nil || ctx.Err() == nil && want == "deadline exceeded" {
+		err := technical.Send(ctx, cacheEvent("topic", "k"))
+		if err == nil || ctx.Err() == nil && want == "deadline exceeded" {
 			t.Errorf("at %s with an ended context: %v", address, err)
 		}
 		cancel()

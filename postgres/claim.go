@@ -62,7 +62,8 @@ func (c *claim) Settle(ctx context.Context, refs []relay.Ref) error {
 		return exchangeError(err)
 	}
 	if settled != len(refs) {
-		return fmt.Errorf("settle claimed rows: %d of %d were still unpublished although they were locked", settled, len(refs))
+		return fmt.Errorf("settle claimed rows: %d of %d were still unpublished although they were locked", settled,
+			len(refs))
 	}
 	return nil
 }

@@ -81,12 +81,14 @@ func (e *ConnectError) explain(ctx context.Context) {
 			e.Waits = true
 		}
 	case errors.As(err, &authority):
-		e.Cause, e.Fix = "nobody that is trusted has signed the server's certificate", "name the authority by sslrootcert"
+		e.Cause = "nobody that is trusted has signed the server's certificate"
+		e.Fix = "name the authority by sslrootcert"
 	case errors.As(err, &hostname):
 		e.Cause = "the server's certificate is refused: " + hostname.Error()
 		e.Fix = "use a host name that it holds, or have it made for this one"
 	case errors.As(err, &invalid):
-		e.Cause, e.Fix = "the server's certificate is refused: "+invalid.Error(), "renew it, or set the clock of this machine"
+		e.Cause = "the server's certificate is refused: " + invalid.Error()
+		e.Fix = "renew it, or set the clock of this machine"
 	case strings.Contains(err.Error(), "server refused TLS connection"):
 		e.Cause = "the server does not speak TLS"
 		e.Fix = "switch it on there (ssl = on), or use sslmode=disable where nobody can listen"
@@ -98,7 +100,8 @@ func (e *ConnectError) explain(ctx context.Context) {
 		e.Cause, e.Fix, e.Waits = "no answer in time", "check host, port and firewall", true
 	case errors.As(err, &dial) && dial.Addr != nil && dial.Addr.Network() == "unix":
 		e.Cause, e.Waits = innermost(dial), true
-		e.Fix = "set DATABASE_URL, such as postgres://user:password@host:5432/database, or PGHOST and the other PG* variables"
+		e.Fix = "set DATABASE_URL, such as postgres://user:password@host:5432/database, " +
+			"or PGHOST and the other PG* variables"
 	case errors.As(err, &dial):
 		e.Cause, e.Fix, e.Waits = innermost(dial), "check that the server runs and listens there", true
 	default:

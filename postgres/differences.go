@@ -23,8 +23,8 @@ type Difference struct {
 	Problem
 }
 
-// Differences looks at an outbox as Inspect does, and also for the same table in other side schemas. It returns all that
-// is not as migrate would make it, what refuses first. The Outbox is nil only with an error, which is one of the
+// Differences looks at an outbox as Inspect does, and also for the same table in other side schemas. It returns all
+// that is not as migrate would make it, what refuses first. The Outbox is nil only with an error, which is one of the
 // connection.
 func Differences(ctx context.Context, conn *pgx.Conn, names Names, rights ...Right) (*Outbox, []Difference, error) {
 	outbox, err := Inspect(ctx, conn, names, rights...)

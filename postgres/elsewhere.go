@@ -55,7 +55,8 @@ func elsewhere(ctx context.Context, db beginner, names Names) (registered, unrea
 		other := Names{Table: names.Table, Schema: s.Name, Columns: names.Columns}
 		if !s.MayRead {
 			unreadable = append(unreadable, Problem{ErrElsewhere,
-				fmt.Sprintf("role may not read the side tables in schema %s, which may hold %s too", s.Name, names.Table),
+				fmt.Sprintf("role may not read the side tables in schema %s, which may hold %s too", s.Name,
+					names.Table),
 				"see that no relay works on the table by them"})
 			continue
 		}
@@ -78,8 +79,9 @@ func elsewhere(ctx context.Context, db beginner, names Names) (registered, unrea
 
 func (n Names) refuseTwice() Problem {
 	return Problem{ErrElsewhere,
-		fmt.Sprintf("%s is registered in side schema %s already; relays of two side schemas would send every event twice",
-			n.Table, n.Schema),
-		fmt.Sprintf("use that one (POSTHASTE_SCHEMA=%s); or stop its relays and run: delete from %s.outbox where name = %s",
+		fmt.Sprintf("%s is registered in side schema %s already; relays of two side schemas would send every event "+
+			"twice", n.Table, n.Schema),
+		fmt.Sprintf("use that one (POSTHASTE_SCHEMA=%s); or stop its relays and run: "+
+			"delete from %s.outbox where name = %s",
 			shellQuote(pgname.Quote(n.Schema)), pgname.Quote(n.Schema), literal(n.Table.String()))}
 }

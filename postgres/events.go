@@ -259,8 +259,8 @@ func (e *Events) explain(what string, err error) error {
 	case err == nil:
 		return nil
 	case tooLong(err):
-		return fmt.Errorf("%s: %s did not answer within %v: it is locked, has no index for this, or a transaction that "+
-			"has been open for long keeps dead entries in the index", what, e.names.Table, lookLimit)
+		return fmt.Errorf("%s: %s did not answer within %v: it is locked, has no index for this, or a transaction "+
+			"that has been open for long keeps dead entries in the index", what, e.names.Table, lookLimit)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

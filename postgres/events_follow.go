@@ -180,7 +180,10 @@ select ` + filterColumns + ` from {{table}} where {{id}} > $2::bigint order by {
 
 const gapRowsSQL = `
 select e.* from unnest($2::bigint[], $3::bigint[]) gap (low, high),
-    lateral (select ` + filterColumns + ` from {{table}} where {{id}} >= gap.low and {{id}} <= gap.high order by {{id}} limit $1) e
+    lateral (
+        select ` + filterColumns + ` from {{table}}
+        where {{id}} >= gap.low and {{id}} <= gap.high order by {{id}} limit $1
+    ) e
 limit $1`
 
 func (f *follower) read(ctx context.Context, rows string, args ...any) (ids, matching []int64, err error) {

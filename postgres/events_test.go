@@ -44,13 +44,15 @@ func list(t *testing.T, e *postgres.Events, q postgres.EventList) (ids []int64, 
 	return ids, l
 }
 
-// waitingEvents writes ten events, ids 1 to 10, of topics a and b in turn, a minute apart; the first four are published.
+// waitingEvents writes ten events, ids 1 to 10, of topics a and b in turn, a minute apart; four are published.
 func waitingEvents(t *testing.T, b *bed) {
 	t.Helper()
 	exec(t, b.admin, `
-insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key, created_at, published_at)
+insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key, created_at,
+                          published_at)
 select ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Order', 'o-' || n, 'order.' || n % 3, '{}',
-       chr(97 + n % 2), 'k-' || n % 5, '2026-01-01 00:00:00Z'::timestamptz + n * interval '1 minute', case when n < 5 then now() end
+       chr(97 + n % 2), 'k-' || n % 5, '2026-01-01 00:00:00Z'::timestamptz + n * interval '1 minute',
+       case when n < 5 then now() end
 from generate_series(1, 10) n`)
 }
 
@@ -58,6 +60,7 @@ func TestListEvents(t *testing.T) {
 	eachMajor(t, func(t *testing.T, url string) {
 		b := newBed(t, url)
 		waitingEvents(t, b)
+		sixth := uuid.MustParse("00000000-0000-7000-8000-000000000006")
 		e := b.events(t)
 		at := func(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
 		type filter = postgres.EventFilter
@@ -65,20 +68,22 @@ func TestListEvents(t *testing.T) {
 			q    postgres.EventList
 			want []int64
 		}{
-			"newest first":  {postgres.EventList{Limit: 3}, []int64{10, 9, 8}},
-			"oldest first":  {postgres.EventList{Limit: 3, OldestFirst: true}, []int64{1, 2, 3}},
-			"below":         {postgres.EventList{Limit: 2, Below: 5}, []int64{4, 3}},
-			"above":         {postgres.EventList{Limit: 2, Above: 5, OldestFirst: true}, []int64{6, 7}},
-			"unpublished":   {postgres.EventList{EventFilter: filter{State: postgres.EventsUnpublished}}, []int64{10, 9, 8, 7, 6, 5}},
-			"published":     {postgres.EventList{EventFilter: filter{State: postgres.EventsPublished}}, []int64{4, 3, 2, 1}},
+			"newest first": {postgres.EventList{Limit: 3}, []int64{10, 9, 8}},
+			"oldest first": {postgres.EventList{Limit: 3, OldestFirst: true}, []int64{1, 2, 3}},
+			"below":        {postgres.EventList{Limit: 2, Below: 5}, []int64{4, 3}},
+			"above":        {postgres.EventList{Limit: 2, Above: 5, OldestFirst: true}, []int64{6, 7}},
+			"unpublished": {postgres.EventList{EventFilter: filter{State: postgres.EventsUnpublished}},
+				[]int64{10, 9, 8, 7, 6, 5}},
+			"published": {postgres.EventList{EventFilter: filter{State: postgres.EventsPublished}},
+				[]int64{4, 3, 2, 1}},
 			"topic":         {postgres.EventList{EventFilter: filter{Topic: "a"}, Limit: 2}, []int64{10, 8}},
 			"topic and key": {postgres.EventList{EventFilter: filter{Topic: "a", Key: "k-2"}}, []int64{2}},
 			"type":          {postgres.EventList{EventFilter: filter{Type: "order.0"}}, []int64{9, 6, 3}},
 			"aggregate":     {postgres.EventList{EventFilter: filter{AggregateID: "o-7"}}, []int64{7}},
 			"times":         {postgres.EventList{EventFilter: filter{Since: at(3), Until: at(6)}}, []int64{5, 4, 3}},
-			"event id":      {postgres.EventList{EventFilter: filter{EventID: uuid.MustParse("00000000-0000-7000-8000-000000000006")}}, []int64{6}},
-			"event id, published": {postgres.EventList{EventFilter: filter{State: postgres.EventsPublished,
-				EventID: uuid.MustParse("00000000-0000-7000-8000-000000000006")}}, nil},
+			"event id":      {postgres.EventList{EventFilter: filter{EventID: sixth}}, []int64{6}},
+			"event id, published": {postgres.EventList{
+				EventFilter: filter{State: postgres.EventsPublished, EventID: sixth}}, nil},
 			"nothing": {postgres.EventList{EventFilter: filter{Key: "'; drop table outbox_event"}}, nil},
 		} {
 			if got, l := list(t, e, c.q); !slices.Equal(got, c.want) || l.Cut {
@@ -89,7 +94,8 @@ func TestListEvents(t *testing.T) {
 		if !slices.Equal(got, []int64{9, 6}) || !l.Cut || l.Rows != 5 || l.Last != 6 {
 			t.Errorf("with five rows to look at: got %v, looked %+v", got, l)
 		}
-		if got, l = list(t, e, postgres.EventList{EventFilter: filter{Type: "order.0"}, Below: l.Last}); !slices.Equal(got, []int64{3}) || l.Cut {
+		got, l = list(t, e, postgres.EventList{EventFilter: filter{Type: "order.0"}, Below: l.Last})
+		if !slices.Equal(got, []int64{3}) || l.Cut {
 			t.Errorf("going on from there: got %v, looked %+v", got, l)
 		}
 	})
@@ -101,7 +107,8 @@ func TestListWalksInWindows(t *testing.T) {
 	b := newBed(t, anyMajor(t))
 	exec(t, b.admin, `
 insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key, created_at)
-select gen_random_uuid(), 'Order', 'o', 'order.done', '{}', 't', case when n % 10000 = 0 then 'rare' else 'k' end, now() - (60000 - n) * interval '1 s'
+select gen_random_uuid(), 'Order', 'o', 'order.done', '{}', 't', case when n % 10000 = 0 then 'rare' else 'k' end,
+       now() - (60000 - n) * interval '1 s'
 from generate_series(1, 60000) n`)
 	e := b.events(t)
 	for _, oldest := range []bool{true, false} {
@@ -131,7 +138,8 @@ func TestFindEvent(t *testing.T) {
 		payload := `{"n": 12345678901234567890.10, "text": "ü ", "nested": {"a": [1, null, 1e400]}}`
 		exec(t, b.admin, `insert into outbox_event
 (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key, headers, created_at)
-values ('0190f3a2-7c1e-7b54-9d0e-3f6a5b8c1d2e', 'Order', 'o-1', 'order.confirmed.v1', '`+payload+`', 't', 'k', '{"tenant":"a"}', 'infinity')`)
+values ('0190f3a2-7c1e-7b54-9d0e-3f6a5b8c1d2e', 'Order', 'o-1', 'order.confirmed.v1', '`+payload+`', 't', 'k',
+        '{"tenant":"a"}', 'infinity')`)
 		want := query(t, b.admin, "select payload::text from outbox_event")
 		e := b.events(t)
 		for _, text := range []string{"1", "0190f3a2-7c1e-7b54-9d0e-3f6a5b8c1d2e"} {
@@ -169,7 +177,8 @@ func TestEventsNeedSelectAlone(t *testing.T) {
 		exec(t, b.admin, "drop index ix_outbox_event_unpublished")
 		e, err = postgres.OpenEvents(t.Context(), conn, b.names)
 		must(t, err)
-		_, err = e.List(t.Context(), postgres.EventList{EventFilter: postgres.EventFilter{State: postgres.EventsUnpublished}, Limit: 1, MaxLook: 1}, nil)
+		unpublished := postgres.EventFilter{State: postgres.EventsUnpublished}
+		_, err = e.List(t.Context(), postgres.EventList{EventFilter: unpublished, Limit: 1, MaxLook: 1}, nil)
 		wantProblem(t, err, postgres.ErrIndex, "no valid index")
 		locker := connect(t, b.config)
 		exec(t, locker, "begin", "lock outbox_event")
@@ -206,7 +215,8 @@ func follow(t *testing.T, e *postgres.Events, q postgres.EventFollow, want func(
 func TestFollowMissesNoLateCommit(t *testing.T) {
 	eachMajor(t, func(t *testing.T, url string) {
 		b := newBed(t, url)
-		early, late, prepared, rolledBack := connect(t, b.config), connect(t, b.config), connect(t, b.config), connect(t, b.config)
+		early, late := connect(t, b.config), connect(t, b.config)
+		prepared, rolledBack := connect(t, b.config), connect(t, b.config)
 		insert := insertEvents("outbox_event", "1")
 		exec(t, early, "begin", insert)            // 1, before anything is visible
 		exec(t, b.admin, insert, insert)           // 2, 3

@@ -23,7 +23,8 @@ func DefaultRoles() Roles {
 	return Roles{Writer: "posthaste_writer", Relay: "posthaste_relay", Operator: "posthaste_operator"}
 }
 
-// GrantsSQL returns the statements that give each role its least rights on the outbox as it stands; Migrate comes first.
+// GrantsSQL returns the statements that give each role its least rights on the outbox as it stands; Migrate comes
+// first.
 // It does not make the roles. What every role may do by PostgreSQL's defaults is not granted anew: advisory locks,
 // hashtext and pg_locks need no right.
 func GrantsSQL(ctx context.Context, conn *pgx.Conn, names Names, roles Roles) (string, error) {
@@ -34,7 +35,8 @@ func GrantsSQL(ctx context.Context, conn *pgx.Conn, names Names, roles Roles) (s
 	id, ok := c.column("id")
 	if !ok || c.register == nil {
 		return "", Problem{ErrNotRegistered,
-			fmt.Sprintf("%s is not registered in schema %s, or may not be looked at by role %s", names.Table, names.Schema, c.role),
+			fmt.Sprintf("%s is not registered in schema %s, or may not be looked at by role %s", names.Table,
+				names.Schema, c.role),
 			"run: " + names.command("migrate up")}
 	}
 	g := &grants{catalog: c}
@@ -62,7 +64,8 @@ func (g *grants) grant(format string, args ...any) {
 // writer: an identity column draws its ids without a right on the sequence, a default nextval('...') does not.
 func (g *grants) writer(role string) {
 	g.say("The service: it inserts events and reads none. Strict order needs no further right. Where it reads the id\n"+
-		"-- back, as ORMs do, it also needs: grant select (%s) on %s to %s;", g.names.Columns.SQL("id"), g.names.Table, role)
+		"-- back, as ORMs do, it also needs: grant select (%s) on %s to %s;",
+		g.names.Columns.SQL("id"), g.names.Table, role)
 	g.grant("usage on schema "+pgname.Quote(g.names.Table.Schema)+" to %s", role)
 	g.grant("insert (%s) on {{table}} to %s", strings.Join(g.written(), ", "), role)
 	if id, ok := g.column("id"); ok && id.identity == "" && g.sequence.Name != "" {

@@ -78,7 +78,8 @@ func SetGroup(ctx context.Context, conn *pgx.Conn, names Names, g TopicGroup) er
 			return err
 		}
 		table := names.Table.String()
-		if _, err := tx.Exec(ctx, names.sql(insertGroupSQL), table, g.Name, g.Topics, g.Lanes, names.Schema); err != nil {
+		if _, err := tx.Exec(ctx, names.sql(insertGroupSQL), table, g.Name, g.Topics, g.Lanes,
+			names.Schema); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, names.sql(groupLanesSQL), table, g.Name)
@@ -132,7 +133,8 @@ func changeGroups(ctx context.Context, conn *pgx.Conn, names Names, change func(
 func (g TopicGroup) Check() error {
 	var errs []error
 	if !groupName.MatchString(g.Name) {
-		errs = append(errs, fmt.Errorf("name %q: want up to 63 lower-case letters, digits, dots, dashes and underscores", g.Name))
+		errs = append(errs,
+			fmt.Errorf("name %q: want up to 63 lower-case letters, digits, dots, dashes and underscores", g.Name))
 	}
 	if len(g.Topics) == 0 {
 		errs = append(errs, errors.New("a group needs topics"))
@@ -155,7 +157,8 @@ func (g TopicGroup) refuseOverlap(others []TopicGroup) error {
 		for _, theirs := range other.Topics {
 			for _, ours := range g.Topics {
 				if ours.Overlaps(theirs) {
-					return Problem{ErrGroup, fmt.Sprintf("topics %q overlap with topics %q of group %s", ours, theirs, other.Name),
+					return Problem{ErrGroup,
+						fmt.Sprintf("topics %q overlap with topics %q of group %s", ours, theirs, other.Name),
 						"a topic can be in one group only: choose patterns that no topic matches both of"}
 				}
 			}
@@ -164,8 +167,8 @@ func (g TopicGroup) refuseOverlap(others []TopicGroup) error {
 	return nil
 }
 
-// groupChoice returns the topics that a member of a group wants, from its group's patterns and, without a group, those of
-// all groups.
+// groupChoice returns the topics that a member of a group wants, from its group's patterns and, without a group, those
+// of all groups.
 func groupChoice(ours, others []relay.Pattern) relay.Choice {
 	var choice relay.Choice
 	for _, p := range ours {
@@ -184,5 +187,6 @@ func (n Names) noGroup() Problem {
 	name := n.Group
 	n.Group = ""
 	return Problem{ErrGroup, fmt.Sprintf("outbox %s has no group %q", n.Table, name),
-		"make it: " + n.command("groups set "+shellQuote(name)+" --topics PATTERNS") + ", or leave POSTHASTE_RELAY_GROUP out"}
+		"make it: " + n.command("groups set "+shellQuote(name)+" --topics PATTERNS") +
+			", or leave POSTHASTE_RELAY_GROUP out"}
 }

@@ -50,7 +50,8 @@ func TestGroups(t *testing.T) {
 			members = append(members, m)
 			wanted[name] = beat(t, m).Wanted
 		}
-		for topic, owner := range map[string]string{"order-service.order.confirmed": "critical", "analytics_x": "analytics",
+		for topic, owner := range map[string]string{"order-service.order.confirmed": "critical",
+			"analytics_x": "analytics",
 			"analytics.x": "", "other": ""} {
 			for name, choice := range wanted {
 				if choice.Wants(topic) != (name == owner) {

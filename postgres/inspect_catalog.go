@@ -170,7 +170,8 @@ where n.nspname = $1 and c.relname = $2`
 func (c *catalog) readTable(ctx context.Context, db reader) error {
 	var t tableFacts
 	err := db.QueryRow(ctx, tableSQL, c.names.Table.Schema, c.names.Table.Name).
-		Scan(&t.oid, &t.kind, &t.rowSecurity, &t.policies, &t.owned, &t.mayDelete, &t.persistence, &t.identity, &t.options)
+		Scan(&t.oid, &t.kind, &t.rowSecurity, &t.policies, &t.owned, &t.mayDelete, &t.persistence, &t.identity,
+			&t.options)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}

@@ -60,8 +60,9 @@ func (d *differences) compareColumns() {
 		case !ok || !slices.Contains(want.types, col.typeOID):
 			continue // refused
 		case col.typeOID == pgtype.Int4OID:
-			d.warn(ErrColumn, "long before that, in a quiet hour, since it rewrites the table under its strongest lock, "+
-				d.alter("alter column %s type bigint", sqlName(name)),
+			d.warn(ErrColumn,
+				"long before that, in a quiet hour, since it rewrites the table under its strongest lock, "+
+					d.alter("alter column %s type bigint", sqlName(name)),
 				"column %s is integer: no event can be written after 2147483647", name)
 		case col.typeOID == pgtype.JSONOID:
 			d.note(ErrColumn, "nothing needs to be done; jsonb would print it in its own way and rewrite the table",
@@ -72,7 +73,8 @@ func (d *differences) compareColumns() {
 		}
 		switch {
 		case pgname.Optional(want.name) && !col.notNull:
-			d.note(ErrColumn, d.setNotNull(col), "column %s may be null: such an event is sent without that header", name)
+			d.note(ErrColumn, d.setNotNull(col),
+				"column %s may be null: such an event is sent without that header", name)
 		case want.name == "created_at" && col.defaultText == "":
 			d.warn(ErrColumn, d.alter("alter column %s set default now()", sqlName(name)),
 				"column %s has no default, so every insert must give it, and Posthaste's Go writer does not", name)
@@ -84,12 +86,15 @@ func (d *differences) compareColumns() {
 		}
 	}
 	if id, ok := d.column("id"); ok && id.identity != "a" {
-		d.note(ErrSequence, "leave ids to the sequence; in the table that migrate makes they are generated always as identity",
+		d.note(ErrSequence,
+			"leave ids to the sequence; in the table that migrate makes they are generated always as identity",
 			"ids may be given by hand, and one below what was sent already is sent late, with the next sweep")
 	}
 	if col, ok := d.column("headers"); ok && col.typeOID != pgtype.JSONBOID {
-		d.warn(ErrColumn, "name another column by POSTHASTE_COLUMNS=headers=NAME, or none by POSTHASTE_COLUMNS=headers=",
-			"column %s is %s, so it is taken for one of your own and no headers are read from it", col.name, col.typeName)
+		d.warn(ErrColumn,
+			"name another column by POSTHASTE_COLUMNS=headers=NAME, or none by POSTHASTE_COLUMNS=headers=",
+			"column %s is %s, so it is taken for one of your own and no headers are read from it",
+			col.name, col.typeName)
 	}
 }
 
@@ -128,8 +133,9 @@ func (d *differences) compareExtraColumns() {
 		// While one is missing, any may be that one under another name.
 		if col.notNull && col.defaultText == "" && col.identity == "" && !incomplete {
 			d.warn(ErrColumn, fmt.Sprintf("give it one: alter table %s alter column %s set default ...", d.names.Table,
-				sqlName(col.name)), "column %s is none of an outbox's and has no default, so every insert must give it, and "+
-				"Posthaste's Go writer does not", col.name)
+				sqlName(col.name)),
+				"column %s is none of an outbox's and has no default, so every insert must give it, and "+
+					"Posthaste's Go writer does not", col.name)
 			continue
 		}
 		harmless = append(harmless, col.name)
@@ -213,8 +219,8 @@ func (d *differences) compareTriggers() {
 		switch {
 		case marks && t.kind&(triggerRow|triggerBefore) == triggerRow|triggerBefore:
 			d.warn(ErrTrigger, "see that it returns the row unchanged in "+published.name+", or run: "+drop,
-				"trigger %s runs before every update: where it puts %s back or returns null, an event is sent again for ever",
-				t.name, published.name)
+				"trigger %s runs before every update: where it puts %s back or returns null, an event is sent "+
+					"again for ever", t.name, published.name)
 		case marks:
 			d.warn(ErrTrigger, "let it fire only for the columns that it is about (after update of ...), or run: "+drop,
 				"trigger %s runs whenever events are marked", t.name)
@@ -244,7 +250,8 @@ func (d *differences) compareRules() {
 func (d *differences) compareStorage() {
 	table := d.names.Table
 	if d.table.persistence == "u" {
-		d.warn(ErrUnlogged, "in a quiet hour, since it rewrites the table under its strongest lock, "+d.alter("set logged"),
+		d.warn(ErrUnlogged,
+			"in a quiet hour, since it rewrites the table under its strongest lock, "+d.alter("set logged"),
 			"%s is unlogged: a crash of PostgreSQL empties it, and committed events are lost", table)
 	}
 	if slices.ContainsFunc(d.table.options, switchesVacuumOff) {

@@ -134,8 +134,8 @@ func (c *catalog) judgeExtras() []Problem {
 	for _, r := range c.extras.rules {
 		if r.instead && (r.event == "2" || r.event == "4") {
 			add(ErrRule, fmt.Sprintf("run: drop rule %s on %s", pgname.Quote(r.name), c.names.Table),
-				"rule %s on %s takes the place of updates or deletes, so no event could be marked and all would be sent "+
-					"again for ever", r.name, c.names.Table)
+				"rule %s on %s takes the place of updates or deletes, so no event could be marked and all would be "+
+					"sent again for ever", r.name, c.names.Table)
 		}
 	}
 	for _, child := range c.extras.children {
@@ -149,7 +149,8 @@ func (c *catalog) judgeExtras() []Problem {
 			c.names.Table, c.extras.parents[0])
 	}
 	if c.extras.replicated && !c.marksReplicate() {
-		add(ErrIdentity, fmt.Sprintf("run: alter table %s replica identity full, or give it a primary key", c.names.Table),
+		add(ErrIdentity,
+			fmt.Sprintf("run: alter table %s replica identity full, or give it a primary key", c.names.Table),
 			"%s is published to others by its updates and has no replica identity, so PostgreSQL refuses every mark",
 			c.names.Table)
 	}

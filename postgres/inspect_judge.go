@@ -10,8 +10,8 @@ import (
 	"posthaste.dev/posthaste/internal/pgname"
 )
 
-// seedColumns are the columns of the table that migrate makes, by their usual names. All but the last are not null there:
-// a relay that met a null where it needs a value could neither send the event nor pass it.
+// seedColumns are the columns of the table that migrate makes, by their usual names. All but the last are not null
+// there: a relay that met a null where it needs a value could neither send the event nor pass it.
 var seedColumns = []seedColumn{
 	{"id", "bigint", []uint32{pgtype.Int8OID, pgtype.Int4OID}},
 	{"event_id", "uuid", []uint32{pgtype.UUIDOID}},
@@ -99,7 +99,8 @@ func (c *catalog) judgeTable(rights []Right) []Problem {
 			"run: " + c.names.command("migrate up") + ", or name another by POSTHASTE_TABLE"}}
 	}
 	if c.table.kind != "r" && c.table.kind != "p" {
-		return []Problem{{ErrNoTable, fmt.Sprintf("%s is no table", c.names.Table), "name the table by POSTHASTE_TABLE"}}
+		return []Problem{{ErrNoTable, fmt.Sprintf("%s is no table", c.names.Table),
+			"name the table by POSTHASTE_TABLE"}}
 	}
 	problems := c.judgeColumns()
 	if !c.hasIndex() {
@@ -131,9 +132,11 @@ func (c *catalog) judgeColumns() []Problem {
 			cause, fix = c.missingColumn(want.name, want.typeName)
 		case !slices.Contains(want.types, col.typeOID):
 			cause = fmt.Sprintf("is %s, want %s", col.typeName, want.typeName)
-			fix = "name another column by POSTHASTE_COLUMNS=" + want.name + "=NAME, or change its type (this rewrites the table)"
+			fix = "name another column by POSTHASTE_COLUMNS=" + want.name +
+				"=NAME, or change its type (this rewrites the table)"
 			if optional {
-				fix = "do without it by POSTHASTE_COLUMNS=" + want.name + "=, or change its type (this rewrites the table)"
+				fix = "do without it by POSTHASTE_COLUMNS=" + want.name +
+					"=, or change its type (this rewrites the table)"
 			}
 		case want.name == "published_at" && col.notNull:
 			cause, fix = "may not be null, so every event counts as published", fix+"drop not null"
@@ -245,8 +248,9 @@ func (c *catalog) judgeTableRights(rights []Right) []Problem {
 	}
 	if len(missing) > 0 {
 		list := strings.Join(missing, ", ")
-		problems = append(problems, Problem{ErrRights, fmt.Sprintf("role %s lacks %s on %s", c.role, list, c.names.Table),
-			fmt.Sprintf("run: grant %s on %s to %s", list, c.names.Table, role)})
+		problems = append(problems,
+			Problem{ErrRights, fmt.Sprintf("role %s lacks %s on %s", c.role, list, c.names.Table),
+				fmt.Sprintf("run: grant %s on %s to %s", list, c.names.Table, role)})
 	}
 	return problems
 }
@@ -281,8 +285,9 @@ func (c *catalog) judgeSide() []Problem {
 		}
 	}
 	if len(c.side) < len(sideTables()) {
-		problems = append(problems, Problem{ErrNoSideSchema, fmt.Sprintf("schema %s holds only %d of the %d side tables",
-			schema, len(c.side), len(sideTables())), up})
+		problems = append(problems,
+			Problem{ErrNoSideSchema, fmt.Sprintf("schema %s holds only %d of the %d side tables",
+				schema, len(c.side), len(sideTables())), up})
 	}
 	if c.register == nil && c.sideReadable("outbox") && c.version > 0 && c.names.Group != "" {
 		return append(problems, c.names.noGroup())

@@ -27,8 +27,8 @@ insert into {{schema}}.lane (outbox, lane, epoch)
 select o.id, n, o.generation << 32 from o, generate_series(0, o.lanes - 1) n
 on conflict do nothing`
 
-// Resize waits for whoever is taking lanes, then changes their number. It is the change itself that must not overlap with
-// a take: the lock on the outbox row keeps them apart.
+// Resize waits for whoever is taking lanes, then changes their number. It is the change itself that must not overlap
+// with a take: the lock on the outbox row keeps them apart.
 func (m *membership) Resize(ctx context.Context) error {
 	err := pgx.BeginFunc(ctx, m.conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, m.sql.resizeLock, m.outbox.ID); err != nil {
@@ -65,7 +65,8 @@ func SetLanes(ctx context.Context, conn *pgx.Conn, names Names, lanes int) (int,
 		return 0, err
 	}
 	var before int
-	if err := conn.QueryRow(ctx, names.sql(wantLanesSQL), names.Table.String(), lanes, names.Group).Scan(&before); err != nil {
+	if err := conn.QueryRow(ctx, names.sql(wantLanesSQL), names.Table.String(), lanes,
+		names.Group).Scan(&before); err != nil {
 		return 0, fmt.Errorf("set lanes to %d: %w", lanes, translate(err))
 	}
 	return before, nil

@@ -30,11 +30,13 @@ func TestForeignTableIsAdopted(t *testing.T) {
 			exec(t, d.admin, foreignTable)
 			n, err := names(t, `"Mail.box"`, "posthaste").WithColumns(foreignColumns)
 			must(t, err)
-			_, err = postgres.Migrate(t.Context(), d.admin, names(t, `"Mail.box"`, "posthaste"), postgres.MigrateOptions{})
+			_, err = postgres.Migrate(t.Context(), d.admin, names(t, `"Mail.box"`, "posthaste"),
+				postgres.MigrateOptions{})
 			wantProblem(t, err, postgres.ErrColumn, "such as POSTHASTE_COLUMNS=payload=NAME")
 			wantProblem(t, err, postgres.ErrColumn, `such as POSTHASTE_COLUMNS=event_id="Uuid"`)
 			m := up(t, d.admin, n, postgres.MigrateOptions{Lanes: 8})
-			if last := m.Steps[len(m.Steps)-1].SQL; !strings.Contains(last, `("seq")`+"\n    where \"sent\"\"at\" is null") {
+			last := m.Steps[len(m.Steps)-1].SQL
+			if !strings.Contains(last, `("seq")`+"\n"+`    where "sent""at" is null`) {
 				t.Errorf("last step: %s", last)
 			}
 			b := &bed{database: d, names: n}
@@ -60,8 +62,8 @@ func TestForeignTableIsAdopted(t *testing.T) {
 					t.Errorf("a filter let %+v pass", e)
 				}
 			}
-			if r := exchange(t, s, relay.Exchange{Settle: refs(all[:4]), Read: everything(), Horizon: true}); r.Settled != 4 ||
-				len(r.Events) != 8 || r.Horizon.Last != 12 {
+			r := exchange(t, s, relay.Exchange{Settle: refs(all[:4]), Read: everything(), Horizon: true})
+			if r.Settled != 4 || len(r.Events) != 8 || r.Horizon.Last != 12 {
 				t.Errorf("settled %d, read %v, horizon %+v", r.Settled, ids(r.Events), r.Horizon)
 			}
 			c, err := s.Claim(t.Context(), *everything())
@@ -71,7 +73,8 @@ func TestForeignTableIsAdopted(t *testing.T) {
 				t.Errorf("%v are left", got)
 			}
 			left := query(t, d.admin, `select count(*) || ' ' || count("sent""at") from "Mail.box"`)
-			if want := map[relay.SettleMode]string{relay.SettleMark: "12 12", relay.SettleDelete: "0 0"}[mode]; left != want {
+			want := map[relay.SettleMode]string{relay.SettleMark: "12 12", relay.SettleDelete: "0 0"}[mode]
+			if left != want {
 				t.Errorf("%s: %s events and marks are left, want %s", mode, left, want)
 			}
 			_, err = postgres.MigrateDown(t.Context(), d.admin, n, postgres.MigrateOptions{})
@@ -105,12 +108,12 @@ func TestMissingColumnsAreNulls(t *testing.T) {
 	})
 }
 
-// A new table is made under the names that were given, and is then one without a difference but those that were asked for.
+// A new table is made under the names that were given, and differs then by nothing but what was asked for.
 func TestNewTableUnderOtherNames(t *testing.T) {
 	eachMajor(t, func(t *testing.T, url string) {
 		d := newDatabase(t, url)
-		n, err := names(t, "outbox_event", "posthaste").WithColumns("id=seq,payload=body,created_at=,partition_key=aggregate_id," +
-			`headers="He Ad"`)
+		n, err := names(t, "outbox_event", "posthaste").WithColumns(
+			`id=seq,payload=body,created_at=,partition_key=aggregate_id,headers="He Ad"`)
 		must(t, err)
 		up(t, d.admin, n, postgres.MigrateOptions{Headers: true})
 		o, err := postgres.Inspect(t.Context(), d.admin, n)

@@ -77,7 +77,8 @@ func (m *membership) join(ctx context.Context, cfg Config) error {
 			return err
 		}
 		if !locked {
-			return errors.New("somebody else holds the advisory lock of a new member; do two outboxes share a lock class?")
+			return errors.New("somebody else holds the advisory lock of a new member; " +
+				"do two outboxes share a lock class?")
 		}
 	}
 	return tx.Commit(ctx)

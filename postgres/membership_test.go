@@ -50,7 +50,8 @@ func TestMembership(t *testing.T) {
 		b := newBed(t, url)
 		a, c := b.join(t), b.join(t)
 		v := beat(t, a)
-		if len(v.Peers) != 2 || len(v.Lanes) != 8 || v.Pooled || v.NextLanes != 0 || time.Since(v.Now).Abs() > time.Minute {
+		if len(v.Peers) != 2 || len(v.Lanes) != 8 || v.Pooled || v.NextLanes != 0 ||
+			time.Since(v.Now).Abs() > time.Minute {
 			t.Fatalf("first beat saw %+v", v)
 		}
 		if got := act(t, a, nil, 5); len(got) != 5 {
@@ -85,10 +86,12 @@ func TestDeathShowsAtOnce(t *testing.T) {
 		if v := beat(t, a); v.Peers[0].Gone || v.Peers[1].Gone {
 			t.Fatalf("a living member shows as gone: %+v", v.Peers)
 		}
-		exec(t, b.admin, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objid = "+strconv.Itoa(c.ID())+
+		exec(t, b.admin, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' "+
+			"and objid = "+strconv.Itoa(c.ID())+
 			" and database = (select oid from pg_database where datname = current_database())")
-		waitFor(t, b.admin, "select not exists (select from pg_locks where locktype = 'advisory' and objid = "+strconv.Itoa(c.ID())+
-			" and database = (select oid from pg_database where datname = current_database()))")
+		waitFor(t, b.admin,
+			"select not exists (select from pg_locks where locktype = 'advisory' and objid = "+strconv.Itoa(c.ID())+
+				" and database = (select oid from pg_database where datname = current_database()))")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := c.Wait(ctx); err == nil {

@@ -248,7 +248,8 @@ func translate(err error) error {
 	case "25006": // read_only_sql_transaction
 		return Problem{ErrReadOnly, refusal.Message, "connect to the primary, as a role that may write"}
 	case "42P07", "42710": // duplicate_table, duplicate_object
-		return Problem{ErrForeignTable, refusal.Message, "choose another side schema by POSTHASTE_SCHEMA, or run it again"}
+		return Problem{ErrForeignTable, refusal.Message,
+			"choose another side schema by POSTHASTE_SCHEMA, or run it again"}
 	case "2BP01": // dependent_objects_still_exist
 		return Problem{ErrBusy, refusal.Message + ": " + refusal.Detail, "drop these first"}
 	}

@@ -160,6 +160,7 @@ CREATE INDEX ` + index + `
 
 // insertEvents returns the statement that writes n events.
 func insertEvents(table string, n string) string {
-	return `insert into ` + table + ` (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
+	return `
+insert into ` + table + ` (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
 select gen_random_uuid(), 'Order', 'k', 'order.confirmed.v1', '{"n":1}', 't1', 'k' from generate_series(1, ` + n + `)`
 }

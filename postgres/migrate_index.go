@@ -31,7 +31,8 @@ func (c *catalog) freeIndexName() string {
 }
 
 func createIndex(verb, name string, names Names) string {
-	return verb + " " + pgname.Quote(name) + names.sql("\n    on {{table}} ({{id}})\n    where {{published_at}} is null")
+	return verb + " " + pgname.Quote(name) +
+		names.sql("\n    on {{table}} ({{id}})\n    where {{published_at}} is null")
 }
 
 // planIndex compares what the indexes are, never what they are called. An invalid one that would be ours if it were
@@ -69,8 +70,9 @@ func (c *catalog) planIndex(p *plan) error {
 		c.planPartitions(p)
 		return nil
 	}
-	p.adopted = append(p.adopted, Step{"build partial index on " + c.names.Table.String() + ", without blocking writers",
-		createIndex("create index concurrently", c.freeIndexName(), c.names)})
+	p.adopted = append(p.adopted,
+		Step{"build partial index on " + c.names.Table.String() + ", without blocking writers",
+			createIndex("create index concurrently", c.freeIndexName(), c.names)})
 	return nil
 }
 

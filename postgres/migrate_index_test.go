@@ -148,7 +148,8 @@ func TestMigrateJudgesIndexesByWhatTheyAre(t *testing.T) {
 				if built := strings.Contains(last.SQL, `concurrently "`+test.built+`"`); built != (test.built != "") {
 					t.Errorf("last step: %s", last.SQL)
 				}
-				if notes := strings.Join(m.Notes, "\n"); !strings.Contains(notes, test.note) || (test.note == "") != (notes == "") {
+				if notes := strings.Join(m.Notes, "\n"); !strings.Contains(notes, test.note) ||
+					(test.note == "") != (notes == "") {
 					t.Errorf("notes: %s", notes)
 				}
 				must(t, postgres.Check(t.Context(), d.admin, n))
@@ -173,8 +174,8 @@ func TestMigrateLeavesARunningBuildAlone(t *testing.T) {
 			_, err := builder.Exec(context.Background(), build)
 			done <- err
 		}()
-		waitFor(t, d.admin, "exists (select from pg_index where indrelid = 'outbox_event'::regclass and not indisvalid "+
-			"and indisready)")
+		waitFor(t, d.admin, "exists (select from pg_index where indrelid = 'outbox_event'::regclass "+
+			"and not indisvalid and indisready)")
 
 		_, conn := d.role()
 		exec(t, d.admin, "grant usage on schema posthaste to public",
@@ -198,7 +199,9 @@ func TestMigrateAdoptsUnderLoad(t *testing.T) {
 		var runs sync.WaitGroup
 		for i := range errs {
 			conn := connect(t, d.config)
-			runs.Go(func() { _, errs[i] = postgres.Migrate(t.Context(), conn, n, postgres.MigrateOptions{Headers: true}) })
+			runs.Go(func() {
+				_, errs[i] = postgres.Migrate(t.Context(), conn, n, postgres.MigrateOptions{Headers: true})
+			})
 		}
 		runs.Wait()
 		if err := stop(); err != nil {
@@ -209,7 +212,8 @@ func TestMigrateAdoptsUnderLoad(t *testing.T) {
 		if must(t, err); o.Created || !o.HasHeaders {
 			t.Errorf("%+v", o)
 		}
-		if got := query(t, d.admin, "select count(*) from pg_index where indrelid = 'outbox_event'::regclass"); got != "3" {
+		if got := query(t, d.admin,
+			"select count(*) from pg_index where indrelid = 'outbox_event'::regclass"); got != "3" {
 			t.Errorf("%s indexes", got)
 		}
 	})

@@ -70,13 +70,14 @@ func (c *catalog) readPartitions(ctx context.Context, db reader) error {
 		return err
 	}
 	var x partitionIndex
-	_, err = pgx.ForEachRow(rows, []any{&x.Table.Schema, &x.Table.Name, &x.Name.Schema, &x.Name.Name, &x.Valid, &x.Attached,
-		&x.BeingBuilt}, func() error {
-		at := slices.IndexFunc(c.partitions, func(p partition) bool { return p.Name == x.Table })
-		found := x
-		c.partitions[at].index = &found
-		return nil
-	})
+	_, err = pgx.ForEachRow(rows,
+		[]any{&x.Table.Schema, &x.Table.Name, &x.Name.Schema, &x.Name.Name, &x.Valid, &x.Attached,
+			&x.BeingBuilt}, func() error {
+			at := slices.IndexFunc(c.partitions, func(p partition) bool { return p.Name == x.Table })
+			found := x
+			c.partitions[at].index = &found
+			return nil
+		})
 	if err != nil {
 		return err
 	}
@@ -92,8 +93,8 @@ func (c *catalog) readPartitions(ctx context.Context, db reader) error {
 }
 
 // planPartitions builds the index of a partitioned table without holding writers up: PostgreSQL can't build it
-// concurrently on the whole, but takes one on each partition and puts them together. The index on the whole comes first,
-// empty and invalid, and becomes valid with the last one attached. A run that is interrupted goes on there.
+// concurrently on the whole, but takes one on each partition and puts them together. The index on the whole comes
+// first, empty and invalid, and becomes valid with the last one attached. A run that is interrupted goes on there.
 func (c *catalog) planPartitions(p *plan) {
 	c.indexPartition(p, c.partitions[0])
 }

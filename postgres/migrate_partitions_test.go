@@ -15,8 +15,10 @@ func TestMigrateIndexesPartitions(t *testing.T) {
 	eachMajor(t, func(t *testing.T, url string) {
 		d := newDatabase(t, url)
 		n := names(t, "outbox_event", "posthaste")
-		exec(t, d.admin, partitioned, "create sequence ids", "alter table outbox_event alter id set default nextval('ids')",
-			"create table p1 partition of outbox_event for values from (minvalue) to ('55555555-0000-0000-0000-000000000000')",
+		exec(t, d.admin, partitioned, "create sequence ids",
+			"alter table outbox_event alter id set default nextval('ids')",
+			"create table p1 partition of outbox_event "+
+				"for values from (minvalue) to ('55555555-0000-0000-0000-000000000000')",
 			`create table "P 2" partition of outbox_event for values from ('55555555-0000-0000-0000-000000000000') to `+
 				"('aaaaaaaa-0000-0000-0000-000000000000') partition by hash (id)",
 			`create table p2a partition of "P 2" for values with (modulus 2, remainder 0)`,
@@ -49,10 +51,10 @@ func TestMigrateIndexesPartitions(t *testing.T) {
 			}
 		}
 		must(t, postgres.Check(t.Context(), d.admin, n))
-		const ours = "select string_agg(relname, ' ' order by relname) from pg_class c join pg_index i on oid = indexrelid " +
-			"where indpred is not null and indisvalid"
-		want := "ix_P 2_unpublished ix_outbox_event_unpublished ix_p1_unpublished ix_p2a_unpublished ix_p2b_unpublished " +
-			"ix_p3_unpublished_2"
+		const ours = "select string_agg(relname, ' ' order by relname) from pg_class c join pg_index i on oid = " +
+			"indexrelid where indpred is not null and indisvalid"
+		want := "ix_P 2_unpublished ix_outbox_event_unpublished ix_p1_unpublished ix_p2a_unpublished " +
+			"ix_p2b_unpublished ix_p3_unpublished_2"
 		if got := query(t, d.admin, ours); got != want {
 			t.Errorf("indexes: %s", got)
 		}

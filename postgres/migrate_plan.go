@@ -107,8 +107,9 @@ func (c *catalog) refuseUp(opts MigrateOptions) []Problem {
 		deny("create tables in schema "+c.names.Table.Schema, "create on schema "+pgname.Quote(c.names.Table.Schema))
 	}
 	if r := c.register; r != nil && opts.Lanes != 0 && opts.Lanes != r.lanes {
-		problems = append(problems, Problem{ErrLanes, fmt.Sprintf("the outbox has %d lanes, not %d", r.lanes, opts.Lanes),
-			"leave their number out: a migration doesn't change it"})
+		problems = append(problems,
+			Problem{ErrLanes, fmt.Sprintf("the outbox has %d lanes, not %d", r.lanes, opts.Lanes),
+				"leave their number out: a migration doesn't change it"})
 	}
 	return problems
 }
@@ -144,7 +145,8 @@ func (c *catalog) registerStep(opts MigrateOptions) (Step, bool) {
 			return Step{}, false
 		}
 		return Step{"note that migrate made the table",
-			c.names.sql("update {{schema}}.outbox set created = true where topic_group = '' and name = ") + name + ";"}, true
+			c.names.sql("update {{schema}}.outbox set created = true where topic_group = '' and name = ") + name +
+				";"}, true
 	}
 	lanes := opts.Lanes
 	if lanes == 0 {

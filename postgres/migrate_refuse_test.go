@@ -80,7 +80,8 @@ func TestMigrateAdoptedTable(t *testing.T) {
 		if must(t, err); len(m.Notes) != 1 || query(t, d.admin, "select count(*) from outbox_event") != "1001" {
 			t.Errorf("down: %v", m)
 		}
-		if query(t, d.admin, "to_regnamespace('posthaste')") != "null" || query(t, d.admin, shape, "outbox_event") != before {
+		if query(t, d.admin, "to_regnamespace('posthaste')") != "null" ||
+			query(t, d.admin, shape, "outbox_event") != before {
 			t.Error("down left the side schema, or touched the table")
 		}
 	})
@@ -148,8 +149,9 @@ select $1, $2, '1', $3, clock_timestamp() - $4::interval returning id`
 		wantProblem(t, err, postgres.ErrMembers, `"outbox_event": alive, pooled;`)
 		exec(t, d.admin, "delete from posthaste.member where name = 'pooled'")
 		must(t, relay.Close(t.Context()))
-		waitFor(t, d.admin, "not exists (select from pg_locks where locktype = 'advisory' and database = (select oid from "+
-			"pg_database where datname = current_database()))")
+		waitFor(t, d.admin,
+			"not exists (select from pg_locks where locktype = 'advisory' and database = (select oid from "+
+				"pg_database where datname = current_database()))")
 		_, err = postgres.MigrateDown(t.Context(), d.admin, n, postgres.MigrateOptions{})
 		must(t, err)
 	})
@@ -163,13 +165,15 @@ func TestMigrateRefusals(t *testing.T) {
 		text   string
 	}{
 		"lanes not a power of two": {nil, postgres.MigrateOptions{Lanes: 48}, postgres.ErrLanes, "power of two"},
-		"other lanes":              {nil, postgres.MigrateOptions{Lanes: 32}, postgres.ErrLanes, "has 64 lanes, not 32"},
+		"other lanes": {nil, postgres.MigrateOptions{Lanes: 32}, postgres.ErrLanes,
+			"has 64 lanes, not 32"},
 		"newer": {[]string{"insert into posthaste.schema_version values (2)"}, postgres.MigrateOptions{},
 			postgres.ErrSchemaNewer, "version 2, this program knows up to 1"},
 		"side schema of others": {[]string{"drop schema posthaste cascade", "create schema posthaste",
 			"create table posthaste.member ()"},
 			postgres.MigrateOptions{}, postgres.ErrForeignTable, "POSTHASTE_SCHEMA"},
-		"view": {[]string{"alter table outbox_event rename to other", "create view outbox_event as select * from other"},
+		"view": {[]string{"alter table outbox_event rename to other",
+			"create view outbox_event as select * from other"},
 			postgres.MigrateOptions{}, postgres.ErrNoTable, "is no table"},
 		"column of another type": {[]string{"drop table outbox_event",
 			"create table outbox_event (id bigint primary key, payload text)"},

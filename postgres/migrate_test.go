@@ -33,7 +33,8 @@ func TestMigrateEmptyDatabase(t *testing.T) {
 		m, err := postgres.Migrate(t.Context(), d.admin, n, postgres.MigrateOptions{DryRun: true})
 		must(t, err)
 		if len(m.Steps) == 0 || query(t, d.admin, strangers) != "0" {
-			t.Fatalf("dry run planned %d steps, then the database holds %s things", len(m.Steps), query(t, d.admin, strangers))
+			t.Fatalf("dry run planned %d steps, then the database holds %s things", len(m.Steps),
+				query(t, d.admin, strangers))
 		}
 		planned := m.Steps
 		if done := up(t, d.admin, n, postgres.MigrateOptions{}).Steps; !slices.Equal(done, planned) {
@@ -91,10 +92,12 @@ func TestMigrateSQLIsWhatMigrateDoes(t *testing.T) {
 		a, aerr := postgres.Inspect(t.Context(), printed.admin, n)
 		b, berr := postgres.Inspect(t.Context(), run.admin, n)
 		must(t, errors.Join(aerr, berr))
-		if !a.HasHeaders || a.Lanes != 8 || a.LockClass != b.LockClass || a.Created != b.Created || a.Version != b.Version {
+		if !a.HasHeaders || a.Lanes != 8 || a.LockClass != b.LockClass || a.Created != b.Created ||
+			a.Version != b.Version {
 			t.Errorf("printed: %+v\nrun: %+v", a, b)
 		}
-		if p, r := query(t, printed.admin, shape, n.Table.String()), query(t, run.admin, shape, n.Table.String()); p != r {
+		p, r := query(t, printed.admin, shape, n.Table.String()), query(t, run.admin, shape, n.Table.String())
+		if p != r {
 			t.Errorf("printed: %s\nrun: %s", p, r)
 		}
 		_, err = postgres.MigrateDown(t.Context(), printed.admin, n, postgres.MigrateOptions{})
@@ -118,7 +121,8 @@ func TestMigrateOddNamesAndEmptySearchPath(t *testing.T) {
 		if !o.SequenceTrusted || !o.HasHeaders {
 			t.Errorf("%+v", o)
 		}
-		if got := query(t, d.admin, "select count(*) from pg_class where relnamespace = 'public'::regnamespace"); got != "0" {
+		if got := query(t, d.admin,
+			"select count(*) from pg_class where relnamespace = 'public'::regnamespace"); got != "0" {
 			t.Errorf("%s things in public", got)
 		}
 		exec(t, conn, `drop index "Sales"."ix_outbox-event_unpublished"`)

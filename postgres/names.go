@@ -37,10 +37,10 @@ func ParseNames(table, schema string) (Names, error) {
 	return Names{Table: t, Schema: s}, nil
 }
 
-// WithColumns returns the names of a table whose columns have other names than the usual ones: usual=other pairs between
-// commas, the other name as in SQL, or nothing after the equals sign where the table has no such column. Without
-// aggregate_type, aggregate_id, event_type, created_at or headers the header of that name is left out of the records;
-// the other columns every outbox has. Columns of one purpose may coincide, as in partition_key=aggregate_id.
+// WithColumns returns the names of a table whose columns have other names than the usual ones: usual=other pairs
+// between commas, the other name as in SQL, or nothing after the equals sign where the table has no such column.
+// Without aggregate_type, aggregate_id, event_type, created_at or headers the header of that name is left out of the
+// records; the other columns every outbox has. Columns of one purpose may coincide, as in partition_key=aggregate_id.
 func (n Names) WithColumns(mapping string) (Names, error) {
 	columns, err := pgname.ParseColumns(mapping)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// explainLooks looks at the plans of those who only look, under the settings that they make: each walks along an index, the
-// partial one where that is what is wanted.
+// explainLooks looks at the plans of those who only look, under the settings that they make: each walks along an index,
+// the partial one where that is what is wanted.
 func explainLooks(t *testing.T, conn *pgx.Conn, names Names) {
 	t.Helper()
 	ctx := context.Background()
@@ -38,7 +38,8 @@ func explainLooks(t *testing.T, conn *pgx.Conn, names Names) {
 	}
 	add("count", (&Outbox{Names: names}).backlogStatement(), "outbox_event_id_idx", MaxCounted+1)
 	fill := strings.NewReplacer("{{match}}", "topic = 't'")
-	add("new", fill.Replace(strings.Replace(followSQL, "{{rows}}", newRowsSQL, 1)), "outbox_event_pkey", 5000, int64(49000))
+	add("new", fill.Replace(strings.Replace(followSQL, "{{rows}}", newRowsSQL, 1)), "outbox_event_pkey", 5000,
+		int64(49000))
 	add("gaps", fill.Replace(strings.Replace(followSQL, "{{rows}}", gapRowsSQL, 1)), "outbox_event_pkey", 5000,
 		[]int64{5, 100}, []int64{6, 200})
 	e := &Events{names: names, lacks: []string{"headers"}}

@@ -19,7 +19,8 @@ import (
 // generic and as custom plans, with ids of either size: no statement may read or sort the backlog.
 func TestPlansDoNotDegrade(t *testing.T) {
 	t.Parallel()
-	for name, key := range map[string]string{"13": testenv.DatabaseURL13, "15": testenv.DatabaseURL, "18": testenv.DatabaseURL18} {
+	for name, key := range map[string]string{"13": testenv.DatabaseURL13, "15": testenv.DatabaseURL,
+		"18": testenv.DatabaseURL18} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()
@@ -44,8 +45,10 @@ func TestPlansDoNotDegrade(t *testing.T) {
 			run(createTable(names, false).SQL)
 			run(names.sql("create index on {{table}} (id) where published_at is null"))
 			run(names.sql(`alter table {{table}} set (autovacuum_enabled = off)`)) // nobody gathers statistics
-			run(names.sql(`insert into {{table}} (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
-select gen_random_uuid(), 'Order', 'k' || n % 1000, 'order.confirmed.v1', '{}', 't', 'k' || n % 1000 from generate_series(1, 50000) n`))
+			run(names.sql(`
+insert into {{table}} (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
+select gen_random_uuid(), 'Order', 'k' || n % 1000, 'order.confirmed.v1', '{}', 't', 'k' || n % 1000
+from generate_series(1, 50000) n`))
 
 			without := make([]int64, 2000)
 			for i := range without {
@@ -72,7 +75,8 @@ select gen_random_uuid(), 'Order', 'k' || n % 1000, 'order.confirmed.v1', '{}', 
 				}
 				plan := strings.Join(lines, "\n")
 				plan = plan[:min(len(plan), 1000)]
-				for _, bad := range []string{"Seq Scan", "Sort", "Hash Join", "Hash Anti Join", "Hash Semi Join", "Merge", "Nested Loop"} {
+				for _, bad := range []string{"Seq Scan", "Sort", "Hash Join", "Hash Anti Join", "Hash Semi Join",
+					"Merge", "Nested Loop"} {
 					if strings.Contains(plan, bad) {
 						t.Errorf("%s, %s: the plan has a %s:\n%s", what, mode, bad, plan)
 					}
@@ -91,8 +95,9 @@ select gen_random_uuid(), 'Order', 'k' || n % 1000, 'order.confirmed.v1', '{}', 
 					"read lanes": {Lanes: lanes},
 					"read with everything left out": {Lanes: lanes, Without: without, Topics: []string{"x"},
 						Keys: []relay.TopicKey{{Topic: "t", Key: "x"}}},
-					"read some topics": {Lanes: lanes, Wanted: []relay.Choice{{{Match: "x*"}, {Match: "*", Want: true}}}},
-					"claim":            {},
+					"read some topics": {Lanes: lanes,
+						Wanted: []relay.Choice{{{Match: "x*"}, {Match: "*", Want: true}}}},
+					"claim": {},
 				} {
 					q.Above, q.UpTo, q.Limit = 10, math.MaxInt64, 2000
 					sql, args := reader.statement(&q, what == "claim")

@@ -30,9 +30,10 @@ const (
 	lanesFilter   = ` and get_bit({{arg}}::bytea, hashtext({{partition_key}}) & $3) = 1`
 	withoutFilter = ` and {{id}} not in (select unnest({{arg}}::bigint[]))`
 	topicsFilter  = ` and {{topic}} not in (select unnest({{arg}}::text[]))`
-	keysFilter    = ` and ({{topic}}, {{partition_key}}) not in (select * from unnest({{arg}}::text[], {{arg}}::text[]))`
-	choiceCase    = ` when {{topic}} like {{arg}} then {{arg}}::boolean`
-	readTail      = ` order by {{id}} limit {{arg}}`
+	keysFilter    = ` and ({{topic}}, {{partition_key}}) not in (
+    select * from unnest({{arg}}::text[], {{arg}}::text[]))`
+	choiceCase = ` when {{topic}} like {{arg}} then {{arg}}::boolean`
+	readTail   = ` order by {{id}} limit {{arg}}`
 )
 
 // eventReader makes reads into SQL and rows into events.
@@ -56,8 +57,9 @@ func newReader(outbox *Outbox) *eventReader {
 		}
 	}
 	return &eventReader{
-		base: outbox.widen(n.sql(base)), lanes: n.sql(lanesFilter), without: n.sql(withoutFilter), topics: n.sql(topicsFilter),
-		keys: n.sql(keysFilter), choice: n.sql(choiceCase), tail: n.sql(readTail), shared: make(map[string]string),
+		base: outbox.widen(n.sql(base)), lanes: n.sql(lanesFilter), without: n.sql(withoutFilter),
+		topics: n.sql(topicsFilter), keys: n.sql(keysFilter), choice: n.sql(choiceCase),
+		tail: n.sql(readTail), shared: make(map[string]string),
 	}
 }
 

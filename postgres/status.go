@@ -106,7 +106,10 @@ type Backlog struct {
 // a long transaction elsewhere keeps, the statement's timeout bounds.
 const backlogSQL = `
 select count(*), coalesce(min(id), 0), min(created_at) filter (where isfinite(created_at))
-from (select {{id}} as id, {{created}} as created_at from {{table}} where {{published_at}} is null order by {{id}} limit $1) waiting`
+from (
+    select {{id}} as id, {{created}} as created_at from {{table}}
+    where {{published_at}} is null order by {{id}} limit $1
+) waiting`
 
 // backlogStatement does without the time where the table has none.
 func (o *Outbox) backlogStatement() string {

@@ -104,7 +104,8 @@ func (s *Status) lookAtRelays(ctx context.Context, conn *pgx.Conn) error {
 	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok { // a missing right is among the problems already
 		if refusal.Code != "42501" {
 			s.Problems = append(s.Problems, Problem{ErrNoSideSchema,
-				"the side tables can't be read: " + refusal.Message, "run: " + s.Outbox.Names.command("migrate status")})
+				"the side tables can't be read: " + refusal.Message, "run: " +
+					s.Outbox.Names.command("migrate status")})
 		}
 		return nil
 	}

@@ -19,7 +19,8 @@ func (b *bed) look(t *testing.T) *postgres.Status {
 func TestLookAtBacklog(t *testing.T) {
 	eachMajor(t, func(t *testing.T, url string) {
 		b := newBed(t, url)
-		if s := b.look(t); s.Backlog == nil || s.Backlog.Count != 0 || !s.Backlog.Oldest.IsZero() || len(s.Problems) != 0 {
+		if s := b.look(t); s.Backlog == nil || s.Backlog.Count != 0 || !s.Backlog.Oldest.IsZero() ||
+			len(s.Problems) != 0 {
 			t.Errorf("an empty outbox shows %+v with backlog %+v", s, s.Backlog)
 		}
 		exec(t, b.admin, insertEvents("outbox_event", "5"),
@@ -28,7 +29,8 @@ func TestLookAtBacklog(t *testing.T) {
 			"update outbox_event set published_at = now() where id = 1")
 		s := b.look(t)
 		age := s.Now.Sub(s.Backlog.Oldest)
-		if s.Backlog.Count != 4 || s.Backlog.Capped || s.Backlog.LowestID != 2 || age < 90*time.Second || age > 3*time.Minute {
+		if s.Backlog.Count != 4 || s.Backlog.Capped || s.Backlog.LowestID != 2 || age < 90*time.Second ||
+			age > 3*time.Minute {
 			t.Errorf("backlog %+v, the oldest %v old", s.Backlog, age)
 		}
 		exec(t, b.admin, "update outbox_event set created_at = clock_timestamp() + interval '1 hour'")
@@ -45,12 +47,14 @@ func TestLookDoesNotCountEverything(t *testing.T) {
 	exec(t, b.admin, "alter table outbox_event set (autovacuum_enabled = off)", insertEvents("outbox_event", "100010"),
 		"delete from outbox_event where id <= 5")
 	s := b.look(t).Backlog
-	if s == nil || s.Count != postgres.MaxCounted || !s.Capped || s.Estimate != 100_005 || !strings.Contains(s.Source, "upper bound") {
+	if s == nil || s.Count != postgres.MaxCounted || !s.Capped || s.Estimate != 100_005 ||
+		!strings.Contains(s.Source, "upper bound") {
 		t.Errorf("without statistics the backlog is %+v", s)
 	}
 	exec(t, b.admin, "analyze outbox_event")
 	s = b.look(t).Backlog
-	if s == nil || s.Count != postgres.MaxCounted || s.Estimate < 100_001 || s.Estimate > 110_000 || !strings.Contains(s.Source, "statistics") {
+	if s == nil || s.Count != postgres.MaxCounted || s.Estimate < 100_001 || s.Estimate > 110_000 ||
+		!strings.Contains(s.Source, "statistics") {
 		t.Errorf("with statistics the backlog is %+v", s)
 	}
 }
@@ -65,9 +69,11 @@ func TestLookAtRelays(t *testing.T) {
 		act(t, alive, nil, 3)
 		act(t, gone, nil, 2)
 		gone.Close()
-		waitFor(t, b.admin, "select count(*) = 2 from pg_locks where locktype = 'advisory' and objsubid = 2 and granted "+
-			"and database = (select oid from pg_database where datname = current_database())")
-		exec(t, b.admin, "update posthaste.member set beat_at = beat_at - interval '1 minute' where id = "+itoa(stale.ID()),
+		waitFor(t, b.admin,
+			"select count(*) = 2 from pg_locks where locktype = 'advisory' and objsubid = 2 and granted "+
+				"and database = (select oid from pg_database where datname = current_database())")
+		exec(t, b.admin,
+			"update posthaste.member set beat_at = beat_at - interval '1 minute' where id = "+itoa(stale.ID()),
 			"update posthaste.lane set owner = 77 where lane = 7", "update posthaste.outbox set next_lanes = 16")
 		told := relay.Report{Published: 100, Held: 2, Trouble: "Kafka does not answer: naïve\x00"}
 		for range 2 {
@@ -81,15 +87,18 @@ func TestLookAtRelays(t *testing.T) {
 			t.Fatalf("groups %+v", all)
 		}
 		r := all[0]
-		if r.Lanes != 8 || r.NextLanes != 16 || len(r.Free) != 2 || len(r.Stray) != 1 || len(r.Members) != 3 || r.Alive() != 1 {
+		if r.Lanes != 8 || r.NextLanes != 16 || len(r.Free) != 2 || len(r.Stray) != 1 || len(r.Members) != 3 ||
+			r.Alive() != 1 {
 			t.Fatalf("relays %+v", r)
 		}
 		m := r.Members[0]
-		if m.State != postgres.MemberAlive || len(m.Lanes) != 3 || m.Published != 1100 || m.PerSecond == nil || *m.PerSecond <= 0 ||
+		if m.State != postgres.MemberAlive || len(m.Lanes) != 3 || m.Published != 1100 || m.PerSecond == nil ||
+			*m.PerSecond <= 0 ||
 			m.Held != 2 || m.Trouble != "Kafka does not answer: na?ve?" {
 			t.Errorf("the living relay is %+v", m)
 		}
-		if r.Members[1].State != postgres.MemberStale || r.Members[2].State != postgres.MemberGone || len(r.Members[2].Lanes) != 2 {
+		if r.Members[1].State != postgres.MemberStale || r.Members[2].State != postgres.MemberGone ||
+			len(r.Members[2].Lanes) != 2 {
 			t.Errorf("the others are %+v", r.Members[1:])
 		}
 	})
@@ -141,7 +150,8 @@ func TestLookAtWriters(t *testing.T) {
 			"grant select on all tables in schema posthaste to "+name)
 		s, err := postgres.Look(t.Context(), conn, b.names)
 		must(t, err)
-		if len(s.Problems) != 0 || len(s.Outbox.Warnings) != 0 || s.Backlog == nil || s.Backlog.Count != 1 || s.Relays == nil ||
+		if len(s.Problems) != 0 || len(s.Outbox.Warnings) != 0 || s.Backlog == nil || s.Backlog.Count != 1 ||
+			s.Relays == nil ||
 			s.Writers.Open != 1 || s.Writers.Oldest[0].PID == 0 {
 			t.Errorf("a role with select alone sees %+v, warnings %v, writers %+v", s, s.Outbox.Warnings, s.Writers)
 		}
@@ -164,13 +174,15 @@ func TestLookNamesWhatIsWrong(t *testing.T) {
 		exec(t, locker, "rollback")
 
 		exec(t, b.admin, "drop index ix_outbox_event_unpublished")
-		if s := b.look(t); s.Backlog != nil || !strings.Contains(s.Uncounted, "no valid index") || len(s.Problems) != 1 {
+		if s := b.look(t); s.Backlog != nil || !strings.Contains(s.Uncounted, "no valid index") ||
+			len(s.Problems) != 1 {
 			t.Errorf("without its index %+v", s)
 		}
 		name, conn := b.role()
 		s, err := postgres.Look(t.Context(), conn, b.names)
 		must(t, err)
-		if s.Backlog != nil || s.Relays != nil || len(s.Problems) == 0 || !strings.Contains(s.Problems[len(s.Problems)-1].Cause, name) {
+		if s.Backlog != nil || s.Relays != nil || len(s.Problems) == 0 ||
+			!strings.Contains(s.Problems[len(s.Problems)-1].Cause, name) {
 			t.Errorf("a role without rights sees %+v", s)
 		}
 		b.empty(t)

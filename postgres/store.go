@@ -136,7 +136,8 @@ func (s *Store) checkLanes(o *Outbox) error {
 	}
 	return &relay.Permanent{Err: Problem{ErrLanes,
 		fmt.Sprintf("POSTHASTE_RELAY_LANES is %d, but outbox %s has %d lanes", s.cfg.Lanes, o.Names.Table, o.Lanes),
-		"leave it out to use what the database says, or run: " + o.Names.command(fmt.Sprintf("lanes set %d", s.cfg.Lanes))}}
+		"leave it out to use what the database says, or run: " +
+			o.Names.command(fmt.Sprintf("lanes set %d", s.cfg.Lanes))}}
 }
 
 // closeNow gives a connection up without waiting for the server.

@@ -78,7 +78,8 @@ func (b *bed) write(t *testing.T, topic, key string) int64 {
 	var id int64
 	err := b.admin.QueryRow(t.Context(), `
 insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key, headers)
-values (gen_random_uuid(), 'Order', $2, 'order.confirmed.v1', '{"n":1.10}', $1, $2, '{"tenant":"a"}') returning id`, topic, key).Scan(&id)
+values (gen_random_uuid(), 'Order', $2, 'order.confirmed.v1', '{"n":1.10}', $1, $2, '{"tenant":"a"}') returning id`,
+		topic, key).Scan(&id)
 	must(t, err)
 	return id
 }
@@ -131,7 +132,8 @@ func TestReadFilters(t *testing.T) {
 			t.Fatalf("read %v, want 12 events in order", ids(all))
 		}
 		e := all[0]
-		if string(e.Payload) != `{"n": 1.10}` || string(e.Headers) != `{"tenant": "a"}` || e.AggregateType != "Order" || e.AggregateID != "k0" ||
+		if string(e.Payload) != `{"n": 1.10}` || string(e.Headers) != `{"tenant": "a"}` ||
+			e.AggregateType != "Order" || e.AggregateID != "k0" ||
 			e.EventType != "order.confirmed.v1" || e.EventID == uuid.Nil || time.Since(e.CreatedAt).Abs() > time.Hour {
 			t.Errorf("read %+v", e)
 		}
@@ -155,11 +157,15 @@ func TestReadFilters(t *testing.T) {
 		expect("above", func(r *relay.Read) { r.Above = 4 }, func(e *relay.Event) bool { return e.ID > 4 })
 		expect("up to", func(r *relay.Read) { r.UpTo = 4 }, func(e *relay.Event) bool { return e.ID <= 4 })
 		expect("limit", func(r *relay.Read) { r.Limit = 3 }, func(e *relay.Event) bool { return e.ID <= 3 })
-		expect("without", func(r *relay.Read) { r.Without = []int64{2, 5} }, func(e *relay.Event) bool { return e.ID != 2 && e.ID != 5 })
-		expect("topics", func(r *relay.Read) { r.Topics = []string{"t1"} }, func(e *relay.Event) bool { return e.Topic != "t1" })
-		expect("keys", func(r *relay.Read) { r.Keys = []relay.TopicKey{{Topic: "t0", Key: "k0"}, {Topic: "t1", Key: "k2"}} },
+		expect("without", func(r *relay.Read) { r.Without = []int64{2, 5} },
+			func(e *relay.Event) bool { return e.ID != 2 && e.ID != 5 })
+		expect("topics", func(r *relay.Read) { r.Topics = []string{"t1"} },
+			func(e *relay.Event) bool { return e.Topic != "t1" })
+		expect("keys",
+			func(r *relay.Read) { r.Keys = []relay.TopicKey{{Topic: "t0", Key: "k0"}, {Topic: "t1", Key: "k2"}} },
 			func(e *relay.Event) bool { return e.Topic+e.Key != "t0k0" && e.Topic+e.Key != "t1k2" })
-		expect("lanes", func(r *relay.Read) { r.Lanes = relay.NewLaneSet(8, lanes[0]) }, func(e *relay.Event) bool { return e.Lane == lanes[0] })
+		expect("lanes", func(r *relay.Read) { r.Lanes = relay.NewLaneSet(8, lanes[0]) },
+			func(e *relay.Event) bool { return e.Lane == lanes[0] })
 	})
 }
 
@@ -281,10 +287,14 @@ func TestStoreRefusals(t *testing.T) {
 			break_ func(*pgx.ConnConfig, *postgres.Config)
 			want   string
 		}{
-			"password": {func(c *pgx.ConnConfig, _ *postgres.Config) { c.User, c.Password = "nobody_"+b.name, "secret-word" }, "user"},
-			"database": {func(c *pgx.ConnConfig, _ *postgres.Config) { c.Database = "none_" + b.name }, "does not exist"},
-			"table":    {func(_ *pgx.ConnConfig, c *postgres.Config) { c.Names = names(t, "nowhere", "posthaste") }, "posthaste migrate up"},
-			"lanes":    {func(_ *pgx.ConnConfig, c *postgres.Config) { c.Lanes = 16 }, "posthaste lanes"},
+			"password": {func(c *pgx.ConnConfig, _ *postgres.Config) {
+				c.User, c.Password = "nobody_"+b.name, "secret-word"
+			}, "user"},
+			"database": {func(c *pgx.ConnConfig, _ *postgres.Config) { c.Database = "none_" + b.name },
+				"does not exist"},
+			"table": {func(_ *pgx.ConnConfig, c *postgres.Config) { c.Names = names(t, "nowhere", "posthaste") },
+				"posthaste migrate up"},
+			"lanes": {func(_ *pgx.ConnConfig, c *postgres.Config) { c.Lanes = 16 }, "posthaste lanes"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				s := b.newStore(t, func(cfg *postgres.Config) {
@@ -292,7 +302,8 @@ func TestStoreRefusals(t *testing.T) {
 					c.break_(cfg.Conn, cfg)
 				})
 				_, err := s.Open(t.Context())
-				if _, permanent := errors.AsType[*relay.Permanent](err); !permanent || !strings.Contains(err.Error(), c.want) ||
+				_, permanent := errors.AsType[*relay.Permanent](err)
+				if !permanent || !strings.Contains(err.Error(), c.want) ||
 					strings.Contains(err.Error(), "secret-word") {
 					t.Errorf("open: %v; want a permanent error that says %q", err, c.want)
 				}
@@ -347,10 +358,12 @@ func TestOddNames(t *testing.T) {
 			must(t, m.Resize(t.Context()))
 			must(t, m.Leave(t.Context()))
 		}
-		if left := query(t, d.admin, "select count(*) from "+n.Table.String()+" where published_at is null"); left != "0" {
+		if left := query(t, d.admin,
+			"select count(*) from "+n.Table.String()+" where published_at is null"); left != "0" {
 			t.Errorf("%s events left", left)
 		}
-		if got := query(t, d.admin, "select count(*) from pg_class where relnamespace = 'public'::regnamespace"); got != "0" {
+		if got := query(t, d.admin,
+			"select count(*) from pg_class where relnamespace = 'public'::regnamespace"); got != "0" {
 			t.Errorf("%s relations landed in public", got)
 		}
 	})

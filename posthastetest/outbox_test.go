@@ -14,7 +14,8 @@ import (
 func TestNew(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	const seed = "id event_id aggregate_type aggregate_id event_type payload topic partition_key created_at published_at"
+	const seed = "id event_id aggregate_type aggregate_id event_type payload topic partition_key created_at " +
+		"published_at"
 	for _, c := range []struct {
 		opts    []Option
 		table   string
@@ -27,7 +28,8 @@ func TestNew(t *testing.T) {
 		var columns string
 		err := o.Pool.QueryRow(ctx, `
 			select string_agg(column_name, ' ' order by ordinal_position)
-			from information_schema.columns where table_schema = $1 and table_name = $2`, o.Schema, c.table).Scan(&columns)
+			from information_schema.columns where table_schema = $1 and table_name = $2`,
+			o.Schema, c.table).Scan(&columns)
 		if err != nil || columns != c.columns {
 			t.Errorf("%s has columns %s, %v", o.Table, columns, err)
 		}
@@ -107,9 +109,9 @@ func schemas(t *testing.T, o *Outbox) (n int) {
 
 func TestWithSearchPath(t *testing.T) {
 	for dsn, want := range map[string]string{
-		"postgres://u:p%40ss@h:5432/d?sslmode=disable": "postgres://u:p%40ss@h:5432/d?search_path=s%2Cpublic&sslmode=disable",
-		"postgresql:///d":            "postgresql:///d?search_path=s%2Cpublic",
-		"host=h user=u dbname='d d'": "host=h user=u dbname='d d' search_path='s,public'",
+		"postgres://u:p%40s@h:1/d?sslmode=disable": "postgres://u:p%40s@h:1/d?search_path=s%2Cpublic&sslmode=disable",
+		"postgresql:///d":                          "postgresql:///d?search_path=s%2Cpublic",
+		"host=h user=u dbname='d d'":               "host=h user=u dbname='d d' search_path='s,public'",
 	} {
 		got, err := withSearchPath(dsn, "s")
 		if err != nil || got != want {

@@ -21,8 +21,8 @@ type Want struct {
 	Topic       string
 	ID          uuid.UUID
 
-	// Payload must be contained in the event's: members that are not named may be anything, at every level. Arrays match
-	// if each of the wanted items is found (PostgreSQL's @>), numbers by value. A Go value, or raw JSON as
+	// Payload must be contained in the event's: members that are not named may be anything, at every level. Arrays
+	// match if each of the wanted items is found (PostgreSQL's @>), numbers by value. A Go value, or raw JSON as
 	// json.RawMessage or []byte.
 	Payload any
 

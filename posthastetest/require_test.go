@@ -112,7 +112,8 @@ func TestRequire(t *testing.T) {
 		{[]Want{{Payload: []byte(`{"total":2.0}`)}}, ""},
 		{[]Want{{Headers: map[string]string{"tenant": "x"}}}, ""},
 
-		{[]Want{created, created, created}, "too few events, each may serve once, like {type order.created.v1}; it holds:"},
+		{[]Want{created, created, created},
+			"too few events, each may serve once, like {type order.created.v1}; it holds:"},
 		{[]Want{{}, {}, {}, {}}, "too few events, each may serve once, like {any}"},
 		{[]Want{created, {Type: "order.shipped.v1"}}, "no event like {type order.shipped.v1}; it holds:"},
 		{[]Want{{AggregateID: "o-3"}}, "no event like {aggregate id o-3}"},

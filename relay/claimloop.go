@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// claimLoop is claim mode skip-locked, the algorithm that hand-written relays use: lock a batch, hand it over, mark what
-// was acknowledged, commit. It shares the publisher and its failure classes with the lanes, and nothing else: no
+// claimLoop is claim mode skip-locked, the algorithm that hand-written relays use: lock a batch, hand it over, mark
+// what was acknowledged, commit. It shares the publisher and its failure classes with the lanes, and nothing else: no
 // membership, no pipeline, no order across relays.
 type claimLoop struct {
 	store     Store
@@ -48,7 +48,8 @@ func (c *claimLoop) run(take, work context.Context) error {
 		}
 	}
 	if err := c.settleLate(ops); err != nil {
-		c.log.Warn("could not mark what Kafka acknowledged late; it will be sent again", "events", len(c.late), "reason", err)
+		c.log.Warn("could not mark what Kafka acknowledged late; it will be sent again", "events", len(c.late),
+			"reason", err)
 	}
 	if ops.Err() != nil && work.Err() == nil {
 		return ErrDrainTimeout

@@ -82,8 +82,8 @@ func newPacers(cfg Config) *pacers {
 	return p
 }
 
-// due returns the classes whose poll is due. along says that a trip to the database is made anyway: whoever has no reason
-// to wait comes with it.
+// due returns the classes whose poll is due. along says that a trip to the database is made anyway: whoever has no
+// reason to wait comes with it.
 func (p *pacers) due(now time.Time, along bool) (due classSet) {
 	for i, c := range p.each {
 		if c.due(now) || along && !c.patient {

@@ -70,7 +70,8 @@ type Config struct {
 	SweepInterval time.Duration
 	// ClaimTimeout bounds how long ClaimSkipLocked holds row locks. Default 10 s.
 	ClaimTimeout time.Duration
-	// DrainTimeout is how long a stop waits for the chunk in flight. Default 20 s, below the 30 s that Kubernetes gives.
+	// DrainTimeout is how long a stop waits for the chunk in flight. Default 20 s, below the 30 s that Kubernetes
+	// gives.
 	DrainTimeout time.Duration
 
 	// Logger is slog.Default by default.
@@ -111,7 +112,8 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s=%v: want %s", setting, value, want))
 		}
 	}
-	refuse(c.Claim != ClaimLanes && c.Claim != ClaimSkipLocked, "POSTHASTE_RELAY_CLAIM", c.Claim, "lanes or skip-locked")
+	refuse(c.Claim != ClaimLanes && c.Claim != ClaimSkipLocked, "POSTHASTE_RELAY_CLAIM", c.Claim,
+		"lanes or skip-locked")
 	refuse(c.Order != OrderKey && c.Order != OrderStrict, "POSTHASTE_RELAY_ORDER", c.Order, "key or strict")
 	refuse(c.Order == OrderStrict && c.Claim == ClaimSkipLocked, "POSTHASTE_RELAY_ORDER", c.Order,
 		"key with POSTHASTE_RELAY_CLAIM=skip-locked, which keeps no order")
@@ -120,7 +122,8 @@ func (c Config) Validate() error {
 	refuse(c.Batch < 1 || c.Batch > 10_000, "OUTBOX_RELAY_BATCH_SIZE", c.Batch, "1 to 10000")
 	refuse(c.BatchMax < c.Batch || c.BatchMax > 10_000, "POSTHASTE_RELAY_BATCH_MAX", c.BatchMax,
 		fmt.Sprintf("OUTBOX_RELAY_BATCH_SIZE (%d) to 10000", c.Batch))
-	refuse(c.Memory < 1<<20 || c.Memory > 4<<30, "POSTHASTE_RELAY_MEMORY", c.Memory, "1048576 (1 MiB) to 4294967296 bytes")
+	refuse(c.Memory < 1<<20 || c.Memory > 4<<30, "POSTHASTE_RELAY_MEMORY", c.Memory,
+		"1048576 (1 MiB) to 4294967296 bytes")
 	refuse(c.Lease < 2*time.Second || c.Lease > 5*time.Minute, "POSTHASTE_RELAY_LEASE", c.Lease, "2s to 5m")
 	refuse(c.BeatInterval <= 0 || c.BeatInterval > c.Lease/4, "BeatInterval", c.BeatInterval,
 		fmt.Sprintf("up to a quarter of POSTHASTE_RELAY_LEASE (%v)", c.Lease))

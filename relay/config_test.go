@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestDefaultsLoseNoField sets every field to something and expects WithDefaults to leave it, and expects every field to
-// get a default.
+// TestDefaultsLoseNoField sets every field to something and expects WithDefaults to leave it, and expects every field
+// to get a default.
 func TestDefaultsLoseNoField(t *testing.T) {
 	var full Config
 	v := reflect.ValueOf(&full).Elem()
@@ -46,8 +46,9 @@ func TestValidateNamesEveryWrongValue(t *testing.T) {
 	if err == nil {
 		t.Fatal("nothing refused")
 	}
-	for _, name := range []string{"POSTHASTE_RELAY_CLAIM=all", "POSTHASTE_RELAY_ORDER=none", "OUTBOX_RELAY_INTERVAL_SECONDS", "OUTBOX_RELAY_BATCH_SIZE=-1",
-		"POSTHASTE_RELAY_BATCH_MAX=20000", "POSTHASTE_RELAY_MEMORY=1", "POSTHASTE_RELAY_LEASE=1s", "BeatInterval", "POSTHASTE_RELAY_SWEEP_INTERVAL",
+	for _, name := range []string{"POSTHASTE_RELAY_CLAIM=all", "POSTHASTE_RELAY_ORDER=none",
+		"OUTBOX_RELAY_INTERVAL_SECONDS", "OUTBOX_RELAY_BATCH_SIZE=-1", "POSTHASTE_RELAY_BATCH_MAX=20000",
+		"POSTHASTE_RELAY_MEMORY=1", "POSTHASTE_RELAY_LEASE=1s", "BeatInterval", "POSTHASTE_RELAY_SWEEP_INTERVAL",
 		"POSTHASTE_RELAY_CLAIM_TIMEOUT", "POSTHASTE_RELAY_DRAIN_TIMEOUT"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("the error does not name %s: %v", name, err)
@@ -59,9 +60,11 @@ func TestValidateNamesEveryWrongValue(t *testing.T) {
 }
 
 func TestValidateNamesEveryWrongRule(t *testing.T) {
-	err := Config{Topics: []TopicRule{{Match: "a.*"}, {Match: "a.b*"}, {Match: "a b"}, {Match: "c", Interval: 2 * time.Hour},
+	err := Config{Topics: []TopicRule{{Match: "a.*"}, {Match: "a.b*"}, {Match: "a b"},
+		{Match: "c", Interval: 2 * time.Hour},
 		{Match: "d", Batch: 3000}, {Match: "*", Batch: 10, Interval: time.Second}}}.WithDefaults().Validate()
-	for _, want := range []string{`rule "a.b*": it never counts`, `rule "a b"`, `rule "c": interval 2h`, `rule "d": batch 3000`} {
+	for _, want := range []string{`rule "a.b*": it never counts`, `rule "a b"`, `rule "c": interval 2h`,
+		`rule "d": batch 3000`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %s: %v", want, err)
 		}
@@ -75,8 +78,10 @@ func TestValidateNamesEveryWrongRule(t *testing.T) {
 }
 
 func TestPacersKeepTheClassesApart(t *testing.T) {
-	p := newPacers(Config{Topics: []TopicRule{{Match: "slow", Interval: 5 * time.Second}, {Match: "quick", Interval: 100 * time.Millisecond,
-		Batch: 7}}}.WithDefaults())
+	p := newPacers(Config{Topics: []TopicRule{
+		{Match: "slow", Interval: 5 * time.Second},
+		{Match: "quick", Interval: 100 * time.Millisecond, Batch: 7},
+	}}.WithDefaults())
 	const slow, quick, rest = 1, 2, 4
 	now := time.Unix(1000, 0)
 	if due := p.due(now, false); due != slow|quick|rest || p.limit(due) != 50 {

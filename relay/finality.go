@@ -8,7 +8,8 @@ type Finality struct{ h horizon }
 func NewFinality() *Finality { return &Finality{newHorizon()} }
 
 // Observe takes in one look, made before the read that relies on it. Rows up to final that this read does not find
-// will never be there. backwards says that the sequence fell, by a truncation or a restore: ids seen before may come again.
+// will never be there. backwards says that the sequence fell, by a truncation or a restore: ids seen before may come
+// again.
 func (f *Finality) Observe(look Horizon) (final int64, backwards bool) {
 	backwards = f.h.observe(look)
 	return f.h.final, backwards

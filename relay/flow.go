@@ -15,11 +15,11 @@ import (
 // and goes back to the head of the queue when sending failed, back to acked when settling did.
 //
 // Where reads begin. floor is an id up to which every row of our lanes is settled, in memory, or behind a hold: a read
-// that began when those ids were final (see horizon) has seen to that. Rows in memory are left out of a read by id, held
-// ones by their hold, which puts the floor below the first of them when it is lifted. Whatever could bring an unseen row
-// below the floor sets it back to the beginning: a lane gained, a new database connection, a sequence that went
-// backwards. So the floor only saves work, and a row is lost to it only by a fault in this file; the sweep looks for
-// such.
+// that began when those ids were final (see horizon) has seen to that. Rows in memory are left out of a read by id,
+// held ones by their hold, which puts the floor below the first of them when it is lifted. Whatever could bring an
+// unseen row below the floor sets it back to the beginning: a lane gained, a new database connection, a sequence that
+// went backwards. So the floor only saves work, and a row is lost to it only by a fault in this file; the sweep looks
+// for such.
 //
 // Each class of topics has a floor of its own, since a read may leave classes out whose time has not come.
 type flow struct {
@@ -65,7 +65,8 @@ type reach struct {
 }
 
 func newFlow(l limits, strict bool, classes classes) *flow {
-	f := &flow{limits: l, strict: strict, horizon: newHorizon(), classes: classes, reach: make([]reach, classes.count()),
+	f := &flow{limits: l, strict: strict, horizon: newHorizon(), classes: classes,
+		reach: make([]reach, classes.count()),
 		known: make(map[int64]struct{}), holds: newHolds(), lifted: newHolds()}
 	f.reset()
 	return f
@@ -193,8 +194,8 @@ func (f *flow) observe(look Horizon) bool {
 	return true
 }
 
-// sequence compares the sequence's value, read after the latest look and negative where it is not known, with that look. It tells whether the sequence was
-// found to have gone backwards.
+// sequence compares the sequence's value, read after the latest look and negative where it is not known, with that
+// look. It tells whether the sequence was found to have gone backwards.
 func (f *flow) sequence(last int64) bool {
 	if f.unstable || last < 0 || last >= f.horizon.last {
 		return false
@@ -218,8 +219,8 @@ func (f *flow) forgetHorizon() {
 	f.reset()
 }
 
-// setLanes changes the lanes that are read. Events of lanes that are not in the set leave the queue; those in flight are
-// settled as ever.
+// setLanes changes the lanes that are read. Events of lanes that are not in the set leave the queue; those in flight
+// are settled as ever.
 func (f *flow) setLanes(lanes LaneSet) {
 	gained := f.lanes.total != lanes.total
 	for _, l := range lanes.List() {
@@ -239,7 +240,8 @@ func (f *flow) setLanes(lanes LaneSet) {
 // carries tells whether an event of one of the lanes is in flight or waits to be settled.
 func (f *flow) carries(lanes []int) bool {
 	has := func(e *Event) bool { return slices.Contains(lanes, e.Lane) }
-	return slices.ContainsFunc(f.sending, has) || slices.ContainsFunc(f.acked, has) || slices.ContainsFunc(f.settling, has)
+	return slices.ContainsFunc(f.sending, has) || slices.ContainsFunc(f.acked, has) ||
+		slices.ContainsFunc(f.settling, has)
 }
 
 // idle tells whether nothing is in flight and nothing waits to be settled.

@@ -10,8 +10,8 @@ import (
 
 // The simulation drives two flows, the real decision code, over a model of PostgreSQL and Kafka in which every step
 // comes in a random order: writers draw ids and commit late or roll back, reads see a snapshot and arrive later, chunks
-// fail in part, settles are lost, sessions break, lanes move, a member is evicted with a chunk in flight. It checks what
-// the relay promises: nothing lost, nothing out of order, and every duplicate with its reason.
+// fail in part, settles are lost, sessions break, lanes move, a member is evicted with a chunk in flight. It checks
+// what the relay promises: nothing lost, nothing out of order, and every duplicate with its reason.
 type sim struct {
 	rnd     *rand.Rand
 	rows    []*simRow
@@ -81,7 +81,8 @@ var errSim = errors.New("simulated outage")
 func newSim(seed uint64, m mutation) *sim {
 	s := &sim{rnd: rand.New(rand.NewPCG(seed, 1)), topic: map[string]bool{}, refused: map[string]bool{}, broken: m}
 	for i := range s.members {
-		s.members[i] = &simMember{id: i, flow: newFlow(limits{batch: 2, batchMax: 3, memory: 1 << 20}, false, simClasses)}
+		s.members[i] = &simMember{id: i,
+			flow: newFlow(limits{batch: 2, batchMax: 3, memory: 1 << 20}, false, simClasses)}
 	}
 	for l := range s.owner {
 		s.owner[l] = -1
@@ -96,7 +97,8 @@ func (s *sim) key() string { return fmt.Sprintf("k%d", s.rnd.IntN(5)) }
 
 func simLane(key string) int { return int(key[1]-'0') % 4 }
 
-// write lets a transaction begin, insert, prepare, commit or roll back. Writers of a key are serialised, as by a row lock.
+// write lets a transaction begin, insert, prepare, commit or roll back. Writers of a key are serialised, as by a row
+// lock.
 func (s *sim) write() {
 	if len(s.open) == 0 || len(s.open) < 3 && s.rnd.IntN(2) == 0 {
 		key := s.key()

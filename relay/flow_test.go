@@ -9,7 +9,8 @@ import (
 func events(from, n, payload int) []*Event {
 	var all []*Event
 	for i := range n {
-		all = append(all, &Event{ID: int64(from + i), Topic: "t", Key: fmt.Sprint("k", i), Payload: make([]byte, payload)})
+		all = append(all,
+			&Event{ID: int64(from + i), Topic: "t", Key: fmt.Sprint("k", i), Payload: make([]byte, payload)})
 	}
 	return all
 }
@@ -62,7 +63,8 @@ func TestOpenWriterHoldsTheFloor(t *testing.T) {
 	f.observe(Horizon{Last: 200, Writers: []Writer{{ID: "a"}}})
 	f.arrived(f.nextRead(100, 1, false), events(1, 100, 10), true)
 	if r := f.nextRead(200, 1, false); r.Above != 10 || len(r.Without) != 90 {
-		t.Errorf("the next read starts above %d and leaves %d ids out; want 10 and the 90 behind it", r.Above, len(r.Without))
+		t.Errorf("the next read starts above %d and leaves %d ids out; want 10 and the 90 behind it", r.Above,
+			len(r.Without))
 	}
 }
 
@@ -94,6 +96,7 @@ func TestUnsentIsNoOutage(t *testing.T) {
 	f.nextChunk()
 	out = f.published([]error{&Failure{Unsent, errSim}, nil}, time.Time{})
 	if out.outage != nil || len(out.held) != 0 || len(f.queue) != 1 {
-		t.Errorf("%+v, %d in the queue; want the event that was not sent in the queue, and nothing else", out, len(f.queue))
+		t.Errorf("%+v, %d in the queue; want the event that was not sent in the queue, and nothing else", out,
+			len(f.queue))
 	}
 }

@@ -27,7 +27,8 @@ func newHold(e *Event, class Class, err error) *hold {
 
 // log tells that the hold was made.
 func (h *hold) log(log *slog.Logger, now time.Time) {
-	log = log.With("topic", h.topic, "tries", h.tries, "next_try", h.until.Sub(now).Round(time.Millisecond).String(), "reason", h.err)
+	log = log.With("topic", h.topic, "tries", h.tries, "next_try", h.until.Sub(now).Round(time.Millisecond).String(),
+		"reason", h.err)
 	if h.wholeTopic {
 		log.Error("the events of a topic wait; all others flow")
 	} else {
@@ -122,8 +123,8 @@ const (
 	keyPauseMax   = 10 * time.Minute
 )
 
-// maxKeyHolds bounds the keys that wait one by one: every read names them all. When so many do, the next failure makes its
-// whole topic wait.
+// maxKeyHolds bounds the keys that wait one by one: every read names them all. When so many do, the next failure makes
+// its whole topic wait.
 const maxKeyHolds = 10_000
 
 // pause returns how long a hold stands that failed so many times in a row.

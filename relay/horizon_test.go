@@ -17,13 +17,16 @@ func TestHorizon(t *testing.T) {
 		final int64
 	}
 	for name, steps := range map[string][]step{
-		"nobody writes":          {{5, nil, 5}, {9, nil, 9}},
-		"a writer is open":       {{5, writers("a"), noHorizon}, {9, writers("a"), noHorizon}, {9, writers("b"), 5}, {9, nil, 9}},
-		"others come and go":     {{5, writers("a", "b"), noHorizon}, {7, writers("b", "c"), noHorizon}, {9, writers("c", "d"), 5}},
+		"nobody writes": {{5, nil, 5}, {9, nil, 9}},
+		"a writer is open": {{5, writers("a"), noHorizon}, {9, writers("a"), noHorizon}, {9, writers("b"), 5},
+			{9, nil, 9}},
+		"others come and go": {{5, writers("a", "b"), noHorizon}, {7, writers("b", "c"), noHorizon},
+			{9, writers("c", "d"), 5}},
 		"prepared and waited":    {{5, writers("p1"), noHorizon}, {9, writers("p1"), noHorizon}, {9, writers("p2"), 5}},
 		"always one is prepared": {{5, writers("p1"), noHorizon}, {6, writers("p2"), 5}, {7, writers("p3"), 6}},
-		"prepared by a restart":  {{5, writers("a"), noHorizon}, {6, writers("-1/7"), noHorizon}, {7, writers("-1/7", "b"), noHorizon}, {8, writers("b"), 5}},
-		"a recovered one ends":   {{5, writers("-1/7"), noHorizon}, {6, writers("-1/8"), 5}},
+		"prepared by a restart": {{5, writers("a"), noHorizon}, {6, writers("-1/7"), noHorizon},
+			{7, writers("-1/7", "b"), noHorizon}, {8, writers("b"), 5}},
+		"a recovered one ends": {{5, writers("-1/7"), noHorizon}, {6, writers("-1/8"), 5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHorizon()

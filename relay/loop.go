@@ -170,8 +170,8 @@ func (l *loop) join() {
 	}
 }
 
-// lift looks again at what is held. It throws away the read on its way, so it happens at most once a second however many
-// holds there are.
+// lift looks again at what is held. It throws away the read on its way, so it happens at most once a second however
+// many holds there are.
 func (l *loop) lift(now time.Time) {
 	if now.Sub(l.liftedAt) >= time.Second && l.flow.lift(now) {
 		l.liftedAt = now

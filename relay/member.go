@@ -15,13 +15,14 @@ var ErrEvicted = errors.New("this relay was silent for longer than the lease and
 // leaveTimeout bounds the goodbye to the other members; a member that can't say it is found gone by its lock.
 const leaveTimeout = 2 * time.Second
 
-// member keeps this process among the relays of the outbox: it joins, beats, takes and gives up lanes. It tells the loop
-// which lanes to read, and learns from the loop when lanes that must leave are drained.
+// member keeps this process among the relays of the outbox: it joins, beats, takes and gives up lanes. It tells the
+// loop which lanes to read, and learns from the loop when lanes that must leave are drained.
 //
 // Two facts stop a relay that the others have given up. Its beat finds no row, or its connection breaks: then it
-// has no lanes at once and joins anew under a new id. And when no beat succeeded for half the lease it may not hand over
-// another chunk (maySend), which it finds out from its own monotonic clock, before anyone can have evicted it. (That clock
-// stands still while a virtual machine is paused: after such a pause a member may send until its next beat.)
+// has no lanes at once and joins anew under a new id. And when no beat succeeded for half the lease it may not hand
+// over another chunk (maySend), which it finds out from its own monotonic clock, before anyone can have evicted it.
+// (That clock stands still while a virtual machine is paused: after such a pause a member may send until its next
+// beat.)
 type member struct {
 	store  Store
 	cfg    Config
@@ -126,7 +127,8 @@ func (m *member) beat(ctx context.Context, ms Membership, w witness) error {
 	dead := w.look(v, ms.ID(), begun, m.cfg.Lease)
 	s := divide(v, ms.ID(), dead)
 	if s.resize {
-		if _, err := ms.Act(bctx, dead, 0, v.Generation); err != nil { // lanes of the dead are free only once they are evicted
+		// Lanes of the dead are free only once they are evicted.
+		if _, err := ms.Act(bctx, dead, 0, v.Generation); err != nil {
 			return err
 		}
 		return ms.Resize(bctx) // the next beat sees the new lanes

@@ -47,6 +47,7 @@ func (o *outage) met(err error, now time.Time) {
 		o.log.Warn(o.server+" fails, trying again", "reason", o.reason)
 		return
 	}
-	o.log.Warn(o.server+" still fails, trying again", "for", now.Sub(o.since).Round(time.Second).String(), "times", o.times,
+	o.log.Warn(o.server+" still fails, trying again", "for", now.Sub(o.since).Round(time.Second).String(), "times",
+		o.times,
 		"reason", o.reason)
 }

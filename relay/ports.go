@@ -93,7 +93,8 @@ type Claim interface {
 // Membership is this process among the relays of an outbox.
 type Membership interface {
 	ID() int
-	// Beat says that this member lives and how it fares, and returns what the others see. ErrEvicted ends the membership.
+	// Beat says that this member lives and how it fares, and returns what the others see. ErrEvicted ends the
+	// membership.
 	Beat(ctx context.Context, r Report) (View, error)
 	// Act evicts the dead and takes free lanes, as far as both still are and the lanes are still those of the
 	// generation; it returns the lanes taken.

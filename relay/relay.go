@@ -31,8 +31,8 @@ func New(store Store, publisher Publisher, cfg Config) (*Relay, error) {
 	return r, nil
 }
 
-// Run ships events until the context ends. Then it stops reading, waits up to the drain timeout for the chunk in flight,
-// settles it, frees its lanes and returns nil.
+// Run ships events until the context ends. Then it stops reading, waits up to the drain timeout for the chunk in
+// flight, settles it, frees its lanes and returns nil.
 //
 // Outages of either server are ridden out, at the start as well. Run returns early only with an error that needs a
 // person: what waiting can't mend (*Permanent), ErrForeignRelay, or ErrDrainTimeout after a stop. It may be called
@@ -57,7 +57,8 @@ func (r *Relay) Run(ctx context.Context) error {
 
 	var err error
 	if r.cfg.Claim == ClaimSkipLocked {
-		r.cfg.Logger.Warn("claim mode skip-locked keeps no order when several relays run, and holds row locks while Kafka is slow")
+		r.cfg.Logger.Warn("claim mode skip-locked keeps no order when several relays run, " +
+			"and holds row locks while Kafka is slow")
 		err = newClaimLoop(r).run(ctx, work)
 	} else {
 		l := newLoop(r)

@@ -53,7 +53,8 @@ func TestStopSettlesWhatIsInFlight(t *testing.T) {
 		t.Errorf("%d sent and %d left of 200 after a stop with %d in flight", len(r.kafka.sent()), left, n)
 	}
 	var members, owned int
-	r.must(r.Pool.QueryRow(t.Context(), `select (select count(*) from "`+r.SideSchema+`".member), count(owner) from "`+r.SideSchema+`".lane`).
+	r.must(r.Pool.QueryRow(t.Context(),
+		`select (select count(*) from "`+r.SideSchema+`".member), count(owner) from "`+r.SideSchema+`".lane`).
 		Scan(&members, &owned))
 	if members != 0 || owned != 0 {
 		t.Errorf("%d members and %d owned lanes are left behind", members, owned)
@@ -170,8 +171,10 @@ func TestSequenceGoesBackwards(t *testing.T) {
 	r.exec(`alter table outbox_event alter column id restart with 500`)
 	r.write("t", "k", 100)
 	r.untilDrained()
-	r.exec(`insert into outbox_event (id, event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
-overriding system value values (1000000000000, gen_random_uuid(), 'Order', 'far', 'order.confirmed.v1', '{}', 't', 'far')`)
+	r.exec(`
+insert into outbox_event (id, event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
+overriding system value
+values (1000000000000, gen_random_uuid(), 'Order', 'far', 'order.confirmed.v1', '{}', 't', 'far')`)
 	r.untilDrained()
 	r.write("t", "k", 10)
 	r.untilDrained()
@@ -187,7 +190,8 @@ func TestDatabaseConnectionsBreak(t *testing.T) {
 	for i := range 20 {
 		r.write("t", fmt.Sprint("k", i%3), 50)
 		if i%5 == 0 {
-			r.exec(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1`, "relay of "+r.Schema)
+			r.exec(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1`,
+				"relay of "+r.Schema)
 		}
 	}
 	r.untilDrained()
@@ -255,7 +259,8 @@ func TestSkipLockedGivesRowsBackAfterTheClaimTimeout(t *testing.T) {
 	r.start()
 	<-r.kafka.arrive
 	locked := func() (n int) {
-		r.must(r.Pool.QueryRow(t.Context(), `select 3 - count(*) from (select 1 from outbox_event for update skip locked) x`).Scan(&n))
+		r.must(r.Pool.QueryRow(t.Context(),
+			`select 3 - count(*) from (select 1 from outbox_event for update skip locked) x`).Scan(&n))
 		return n
 	}
 	if n := locked(); n != 3 {
@@ -305,7 +310,8 @@ func findForeign(t *testing.T, sql string) {
 
 // A pooler without prepared statements needs another way to send statements; each way carries a relay.
 func TestEveryWayToSendStatements(t *testing.T) {
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec} {
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeCacheDescribe,
+		pgx.QueryExecModeDescribeExec} {
 		t.Run(mode.String(), func(t *testing.T) {
 			r := newRig(t, func(r *rig) { r.store.Conn.DefaultQueryExecMode = mode })
 			r.kafka.fail = func(e *relay.Event) error {
@@ -406,7 +412,8 @@ func TestStopWhileOnlyAReadWaits(t *testing.T) {
 	defer func() { _ = locked.Rollback(context.Background()) }()
 	var waiting bool
 	r.until("a read waits for the table", func() bool {
-		r.must(r.Pool.QueryRow(t.Context(), `select exists (select from pg_locks where relation = 'outbox_event'::regclass and not granted)`).
+		r.must(r.Pool.QueryRow(t.Context(),
+			`select exists (select from pg_locks where relation = 'outbox_event'::regclass and not granted)`).
 			Scan(&waiting))
 		return waiting
 	})
@@ -425,7 +432,8 @@ func TestSkipLockedMarksAtTheStopWhatCameLate(t *testing.T) {
 	<-r.kafka.arrive
 	r.until("the claim has ended", func() bool {
 		var n int
-		r.must(r.Pool.QueryRow(t.Context(), `select count(*) from (select 1 from outbox_event for update skip locked) x`).Scan(&n))
+		r.must(r.Pool.QueryRow(t.Context(),
+			`select count(*) from (select 1 from outbox_event for update skip locked) x`).Scan(&n))
 		return n == 3
 	})
 	r.stop()

@@ -114,7 +114,8 @@ type rig struct {
 func newRig(t *testing.T, change func(*rig)) *rig {
 	t.Helper()
 	t.Parallel()
-	r := &rig{Outbox: posthastetest.New(t), t: t, kafka: &fakeKafka{}, cfg: relay.Config{Interval: 20 * time.Millisecond}}
+	r := &rig{Outbox: posthastetest.New(t), t: t, kafka: &fakeKafka{},
+		cfg: relay.Config{Interval: 20 * time.Millisecond}}
 	r.cfg.Logger = slog.New(slog.DiscardHandler)
 	conn, err := pgx.ParseConfig(r.URL)
 	r.must(err)
@@ -174,7 +175,8 @@ func (r *rig) must(err error) {
 	}
 }
 
-const insert = `insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
+const insert = `
+insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
 select gen_random_uuid(), 'Order', $2, 'order.confirmed.v1', '{}', $1, $2 from generate_series(1, $3::int)`
 
 func (r *rig) write(topic, key string, n int) {

@@ -54,8 +54,8 @@ type share struct {
 	resize bool  // all lanes are free and another number is wanted
 }
 
-// divide gives every live member an even part: with L lanes and M members each has L/M, the first L%M in order of id one
-// more. A member above its part gives lanes up from the end; one below takes free ones. So only lanes that must
+// divide gives every live member an even part: with L lanes and M members each has L/M, the first L%M in order of id
+// one more. A member above its part gives lanes up from the end; one below takes free ones. So only lanes that must
 // move do.
 func divide(v View, me int, dead []Peer) share {
 	var live []int

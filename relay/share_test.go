@@ -24,22 +24,29 @@ func TestDivide(t *testing.T) {
 		dead []Peer
 		want share
 	}{
-		"alone takes all":              {view([]int{0, 0, 0, 0}, 1), nil, share{take: 4}},
-		"keeps its part":               {view([]int{1, 1, 2, 2}, 1, 2), nil, share{own: []int{0, 1}}},
-		"gives up what is too much":    {view([]int{1, 1, 1, 1}, 1, 2), nil, share{own: []int{0, 1}, leave: []int{2, 3}}},
-		"the first has the odd one":    {view([]int{1, 1, 1, 0}, 1, 2, 3), nil, share{own: []int{0, 1}, leave: []int{2}}},
-		"waits while none is free":     {view([]int{2, 2, 2, 2}, 1, 2), nil, share{}},
-		"takes only its part":          {view([]int{0, 0, 0, 0}, 1, 2), nil, share{take: 2}},
-		"takes from the dead":          {view([]int{1, 1, 2, 2}, 1, 2), []Peer{{ID: 2}}, share{own: []int{0, 1}, take: 2}},
-		"takes from the forgotten":     {view([]int{1, 1, 9, 9}, 1), nil, share{own: []int{0, 1}, take: 2}},
-		"more members than lanes":      {view([]int{2, 3}, 2, 3, 4, 1), nil, share{}},
-		"another number is wanted":     {View{Lanes: view([]int{1, 2}, 1, 2).Lanes, Peers: []Peer{{ID: 1}, {ID: 2}}, NextLanes: 8}, nil, share{leave: []int{0}}},
-		"all free for another number":  {View{Lanes: view([]int{0, 0}).Lanes, Peers: []Peer{{ID: 1}}, NextLanes: 8}, nil, share{resize: true}},
-		"one is left before the other": {View{Lanes: view([]int{0, 2}).Lanes, Peers: []Peer{{ID: 1}, {ID: 2}}, NextLanes: 8}, nil, share{}},
+		"alone takes all": {view([]int{0, 0, 0, 0}, 1), nil, share{take: 4}},
+		"keeps its part":  {view([]int{1, 1, 2, 2}, 1, 2), nil, share{own: []int{0, 1}}},
+		"gives up what is too much": {view([]int{1, 1, 1, 1}, 1, 2), nil,
+			share{own: []int{0, 1}, leave: []int{2, 3}}},
+		"the first has the odd one": {view([]int{1, 1, 1, 0}, 1, 2, 3), nil,
+			share{own: []int{0, 1}, leave: []int{2}}},
+		"waits while none is free": {view([]int{2, 2, 2, 2}, 1, 2), nil, share{}},
+		"takes only its part":      {view([]int{0, 0, 0, 0}, 1, 2), nil, share{take: 2}},
+		"takes from the dead": {view([]int{1, 1, 2, 2}, 1, 2), []Peer{{ID: 2}},
+			share{own: []int{0, 1}, take: 2}},
+		"takes from the forgotten": {view([]int{1, 1, 9, 9}, 1), nil, share{own: []int{0, 1}, take: 2}},
+		"more members than lanes":  {view([]int{2, 3}, 2, 3, 4, 1), nil, share{}},
+		"another number is wanted": {View{Lanes: view([]int{1, 2}, 1, 2).Lanes, Peers: []Peer{{ID: 1}, {ID: 2}},
+			NextLanes: 8}, nil, share{leave: []int{0}}},
+		"all free for another number": {View{Lanes: view([]int{0, 0}).Lanes, Peers: []Peer{{ID: 1}}, NextLanes: 8},
+			nil, share{resize: true}},
+		"one is left before the other": {View{Lanes: view([]int{0, 2}).Lanes, Peers: []Peer{{ID: 1}, {ID: 2}},
+			NextLanes: 8}, nil, share{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := divide(c.view, 1, c.dead)
-			if !slices.Equal(got.own, c.want.own) || !slices.Equal(got.leave, c.want.leave) || got.take != c.want.take || got.resize != c.want.resize {
+			if !slices.Equal(got.own, c.want.own) || !slices.Equal(got.leave, c.want.leave) ||
+				got.take != c.want.take || got.resize != c.want.resize {
 				t.Errorf("divide gives %+v, want %+v", got, c.want)
 			}
 		})

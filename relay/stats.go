@@ -58,7 +58,9 @@ type health struct {
 
 func newLedger(log *slog.Logger) *ledger {
 	return &ledger{published: make(map[string]int64), errors: make(map[string]int64),
-		database: health{outage: newOutage(log, "PostgreSQL")}, ping: health{outage: newOutage(log, "Kafka")}, acks: health{outage: newOutage(log, "Sending to Kafka")}}
+		database: health{outage: newOutage(log, "PostgreSQL")},
+		ping:     health{outage: newOutage(log, "Kafka")},
+		acks:     health{outage: newOutage(log, "Sending to Kafka")}}
 }
 
 func (l *ledger) count(events []*Event, errs []error) {

@@ -16,21 +16,27 @@ func TestReadiness(t *testing.T) {
 		change func(l *ledger, m *member)
 		reason string // "" for ready
 	}{
-		"all is well":      {func(*ledger, *member) {}, ""},
-		"nothing answered": {func(l *ledger, m *member) { l.database.at, m.viewedAt = time.Time{}, time.Time{} }, "PostgreSQL has not answered yet"},
+		"all is well": {func(*ledger, *member) {}, ""},
+		"nothing answered": {func(l *ledger, m *member) { l.database.at, m.viewedAt = time.Time{}, time.Time{} },
+			"PostgreSQL has not answered yet"},
 		"database away": {func(l *ledger, m *member) {
 			l.database.at, m.viewedAt, l.database.err = long, long, errors.New("refused")
-		},
-			"PostgreSQL does not answer: refused"},
+		}, "PostgreSQL does not answer: refused"},
 		"only beats":         {func(l *ledger, _ *member) { l.database.at = long }, ""},
 		"brokers never seen": {func(l *ledger, _ *member) { l.ping.at = time.Time{} }, "Kafka has not answered yet"},
 		"brokers away":       {func(l *ledger, _ *member) { l.ping.at = long }, "Kafka has not answered since"},
 		"no acks":            {func(l *ledger, _ *member) { l.flying = long }, "Kafka has acknowledged nothing since"},
 		"acks on the way":    {func(l *ledger, _ *member) { l.flying = now }, ""},
-		"sends fail":         {func(l *ledger, _ *member) { l.acks.err, l.acks.failed = errors.New("forbidden"), now }, "acknowledges nothing: forbidden"},
-		"failed long ago":    {func(l *ledger, _ *member) { l.acks.err, l.acks.failed = errors.New("forbidden"), long }, ""},
-		"standby by right":   {func(_ *ledger, m *member) { m.state.lanes = LaneSet{}; m.view.Lanes = []Lane{{Owner: 7}} }, ""},
-		"lanes still free":   {func(_ *ledger, m *member) { m.state.lanes = LaneSet{} }, "no lanes yet"},
+		"sends fail": {func(l *ledger, _ *member) { l.acks.err, l.acks.failed = errors.New("forbidden"), now },
+			"acknowledges nothing: forbidden"},
+		"failed long ago": {func(l *ledger, _ *member) {
+			l.acks.err, l.acks.failed = errors.New("forbidden"), long
+		}, ""},
+		"standby by right": {func(_ *ledger, m *member) {
+			m.state.lanes = LaneSet{}
+			m.view.Lanes = []Lane{{Owner: 7}}
+		}, ""},
+		"lanes still free": {func(_ *ledger, m *member) { m.state.lanes = LaneSet{} }, "no lanes yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := New(&fakeStore{}, nil, Config{Logger: slog.New(slog.DiscardHandler)})

@@ -12,7 +12,8 @@ import (
 // Topics with a longer interval are collected, the others flow meanwhile.
 func TestPatientTopicsAreCollected(t *testing.T) {
 	r := newRig(t, func(r *rig) {
-		r.cfg.Topics = []relay.TopicRule{{Match: "analytics.*", Interval: 2 * time.Second}, {Match: "never.*", Interval: time.Hour}}
+		r.cfg.Topics = []relay.TopicRule{{Match: "analytics.*", Interval: 2 * time.Second},
+			{Match: "never.*", Interval: time.Hour}}
 	})
 	r.write("analytics.warm-up", "a", 1)
 	r.start().untilDrained() // the intervals begin here
@@ -57,7 +58,8 @@ func TestGroupsShareTheTopics(t *testing.T) {
 	for name, topics := range map[string][]relay.Pattern{"critical": {"orders.*"}, "slow": {"page.*"}} {
 		conn, err := rest.Pool.Acquire(t.Context())
 		rest.must(err)
-		rest.must(postgres.SetGroup(t.Context(), conn.Conn(), rest.store.Names, postgres.TopicGroup{Name: name, Topics: topics}))
+		rest.must(postgres.SetGroup(t.Context(), conn.Conn(), rest.store.Names,
+			postgres.TopicGroup{Name: name, Topics: topics}))
 		conn.Release()
 	}
 	of := func(name string) *rig {

@@ -61,7 +61,8 @@ type eventFilter struct {
 }
 
 // eventStates are the values of --state.
-var eventStates = []string{string(postgres.EventsAll), string(postgres.EventsUnpublished), string(postgres.EventsPublished)}
+var eventStates = []string{string(postgres.EventsAll), string(postgres.EventsUnpublished),
+	string(postgres.EventsPublished)}
 
 // addTo defines the flags that list and tail share.
 func (f *eventFilter) addTo(flags *pflag.FlagSet) {

@@ -69,7 +69,8 @@ writers put there themselves.`,
 	return cmd
 }
 
-func (f *eventFilter) list(ctx context.Context, cmd *cobra.Command, events *postgres.Events, q postgres.EventList) error {
+func (f *eventFilter) list(ctx context.Context, cmd *cobra.Command, events *postgres.Events,
+	q postgres.EventList) error {
 	screen := term.On(cmd.OutOrStdout())
 	var table *term.Table
 	emit := func(e postgres.StoredEvent) error {

@@ -80,7 +80,8 @@ In a pattern * stands for any run of characters, dots too. No topic may match pa
 				if err := postgres.SetGroup(ctx, conn, names, g); err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "done; its relays start with --group %s or POSTHASTE_RELAY_GROUP=%[1]s\n", g.Name)
+				fmt.Fprintf(cmd.OutOrStdout(),
+					"done; its relays start with --group %s or POSTHASTE_RELAY_GROUP=%[1]s\n", g.Name)
 				return nil
 			})
 		},

@@ -64,7 +64,8 @@ repeated or reordered. Without relays the next one that starts makes the change.
 					fmt.Fprintf(cmd.OutOrStdout(), "%d lanes, as before\n", n)
 					return nil
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "changing from %d to %d lanes; posthaste lanes tells when it is done\n", before, n)
+				fmt.Fprintf(cmd.OutOrStdout(), "changing from %d to %d lanes; posthaste lanes tells when it is done\n",
+					before, n)
 				return nil
 			})
 		},

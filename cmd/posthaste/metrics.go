@@ -20,7 +20,8 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	descPublished = desc("published_events_total", "Events that Kafka acknowledged, by topic.", "topic")
-	descErrors    = desc("errors_total", "Failures by class: outage and database pass, topic and refused make events wait.",
+	descErrors    = desc("errors_total",
+		"Failures by class: outage and database pass, topic and refused make events wait.",
 		"class")
 	descReads      = desc("reads_total", "Reads of the outbox table, empty ones too.")
 	descTakeOvers  = desc("lane_takeovers_total", "Lanes taken from relays that died or stalled.")
@@ -37,7 +38,8 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descPublished, descErrors, descReads, descTakeOvers, descSweepFinds, descOldest, descLanes,
+	for _, d := range []*prometheus.Desc{descPublished, descErrors, descReads, descTakeOvers, descSweepFinds,
+		descOldest, descLanes,
 		descLanesTotal, descRelays, descHeld, descReady} {
 		ch <- d
 	}

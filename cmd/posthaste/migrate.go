@@ -44,7 +44,8 @@ roles the least rights: writers of events, relays, and operators (status, events
 	cmd.Flags().BoolVar(&grants, "print-grants", false, "print the SQL of the least rights and change nothing")
 	cmd.Flags().StringVar(&roles.Writer, "writer", roles.Writer, "role of the service, for --print-grants")
 	cmd.Flags().StringVar(&roles.Relay, "relay", roles.Relay, "role of the relays, for --print-grants")
-	cmd.Flags().StringVar(&roles.Operator, "operator", roles.Operator, "role of people and monitoring, for --print-grants")
+	cmd.Flags().StringVar(&roles.Operator, "operator", roles.Operator,
+		"role of people and monitoring, for --print-grants")
 	cmd.Flags().BoolVar(&roles.Deletes, "settle-delete", false, "the relays settle by deleting, for --print-grants")
 	addUpFlags(cmd, &opts)
 	cmd.AddCommand(newMigrateUp(), newMigrateDown(), newMigrateStatus())
@@ -63,7 +64,8 @@ func newMigrateUp() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Create what is missing",
-		Long: `Create what is missing: the outbox table with its partial index, the side tables, the outbox's entry in them.
+		Long: `Create what is missing: the outbox table with its partial index, the side tables, the outbox's entry in
+them.
 
 An existing table is adopted: no column of it is changed, and its partial index is built concurrently. Running it
 again, or many at once, is safe.`,
@@ -82,8 +84,8 @@ func newMigrateDown() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Remove the outbox",
-		Long: `Remove the outbox: its entry in the side tables, the table if migrate made it, and with the last outbox the
-side tables. It refuses while events are unpublished or relays run, and never drops an adopted table.`,
+		Long: `Remove the outbox: its entry in the side tables, the table if migrate made it, and with the last outbox
+the side tables. It refuses while events are unpublished or relays run, and never drops an adopted table.`,
 		Example: `  posthaste migrate down --dry-run`,
 		Args:    usage(cobra.NoArgs),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runMigration(cmd, opts, postgres.MigrateDown) },
@@ -100,8 +102,8 @@ func newMigrateStatus() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show what exists and what is missing",
-		Long: `Show what exists and what is missing: everything that differs from the table that migrate makes, each with
-what it means and with the SQL or command that changes it.
+		Long: `Show what exists and what is missing: everything that differs from the table that migrate makes, each
+with what it means and with the SQL or command that changes it.
 
   refuse      a relay does not start
   works, but  a relay works, though not at its best
@@ -125,8 +127,8 @@ Exit status 3 when a relay of the connected role would refuse to start.`,
 	}
 }
 
-// migrateItself is the command without another word behind it: it prints. A flag that would do nothing is refused, since
-// whoever gives it believes that it does.
+// migrateItself is the command without another word behind it: it prints. A flag that would do nothing is refused,
+// since whoever gives it believes that it does.
 func migrateItself(cmd *cobra.Command, opts postgres.MigrateOptions, print, grants bool, roles postgres.Roles) error {
 	for _, f := range []struct {
 		name, with string

@@ -25,7 +25,8 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 		select {
 		case status := <-ended:
 			if status != exitInterrupted || time.Since(begun) < sameSignal*9/10 {
-				t.Errorf("status %d after %v; want %d, and not for the same wish", status, time.Since(begun), exitInterrupted)
+				t.Errorf("status %d after %v; want %d, and not for the same wish", status, time.Since(begun),
+					exitInterrupted)
 			}
 			return
 		case <-again.C:

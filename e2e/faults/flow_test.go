@@ -160,8 +160,8 @@ func (f *flow) judge(chunk []*relay.Event, errs []error, struck map[string][]*fa
 	f.audits = append(f.audits, audit)
 }
 
-// judgeClass holds the failure of a key's first event against the faults that its topic met. One that was not sent, or an
-// outage, may be another topic's: when a hand-over to the client is torn, all of it is sent again.
+// judgeClass holds the failure of a key's first event against the faults that its topic met. One that was not sent, or
+// an outage, may be another topic's: when a hand-over to the client is torn, all of it is sent again.
 func (f *flow) judgeClass(e *relay.Event, err error, struck map[string][]*fault) {
 	failure, ok := errors.AsType[*relay.Failure](err)
 	if !ok {

@@ -4,8 +4,8 @@
 // WRONG_RELAY names the mistake:
 //
 //	none        no mistake: one relay of several works at a time, in id order, marks after Kafka has acknowledged
-//	skip-locked the seed's own way: several work at a time, each on rows that no other has locked, so they lose the order
-//	            of a key; one alone keeps it
+//	skip-locked the seed's own way: several work at a time, each on rows that no other has locked, so they lose the
+//	            order of a key; one alone keeps it
 //	last-id     remembers the last id it has sent and reads on from there, so it loses what commits late
 //	mark-first  marks events before it sends them, so it loses them when it dies in between
 //	reprint     decodes the payload and prints it again, so numbers change

@@ -25,7 +25,8 @@ type OrderConfirmed struct {
 	Total   string `json:"total_amount"`
 }
 
-var orderConfirmedV1 = posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.confirmed", Version: 1}
+var orderConfirmedV1 = posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.confirmed",
+	Version: 1}
 
 // Orders confirms orders.
 type Orders struct {
@@ -60,8 +61,8 @@ func (o *Orders) Confirm(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		// tx.Tx is the *sql.Tx within. bun's own ExecContext writes arguments into the statement where it has a ?, and the
-		// writer's statement has $1: passed itself, a bun.Tx is refused by PostgreSQL, and the error says so.
+		// tx.Tx is the *sql.Tx within. bun's own ExecContext writes arguments into the statement where it has a ?, and
+		// the writer's statement has $1: passed itself, a bun.Tx is refused by PostgreSQL, and the error says so.
 		return o.writer.WriteSQL(ctx, tx.Tx, posthaste.Event{
 			Type:        orderConfirmedV1.String(),
 			AggregateID: id,

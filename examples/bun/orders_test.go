@@ -46,7 +46,8 @@ func TestOrders(t *testing.T) {
 	for _, driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			suite.Run(t, func(t *testing.T, outbox *posthastetest.Outbox) suite.Orders { return open(t, driver, outbox) })
+			suite.Run(t,
+				func(t *testing.T, outbox *posthastetest.Outbox) suite.Orders { return open(t, driver, outbox) })
 		})
 	}
 }

@@ -17,7 +17,8 @@ type OrderConfirmed struct {
 	Total   string `json:"total_amount"`
 }
 
-var orderConfirmedV1 = posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.confirmed", Version: 1}
+var orderConfirmedV1 = posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.confirmed",
+	Version: 1}
 
 // Orders confirms orders.
 type Orders struct {
@@ -48,7 +49,8 @@ func (o *Orders) Confirm(ctx context.Context, id string) error {
 
 	var total string
 	// The update locks the order's row until the end, which keeps the events of an order in order.
-	err = tx.QueryRowContext(ctx, `update orders set status = 'confirmed' where id = $1 and status = 'new' returning total`, id).
+	err = tx.QueryRowContext(ctx,
+		`update orders set status = 'confirmed' where id = $1 and status = 'new' returning total`, id).
 		Scan(&total)
 	if errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("confirm order %s: not there, or not new", id)

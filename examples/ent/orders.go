@@ -16,7 +16,8 @@ type OrderConfirmed struct {
 	Total   string `json:"total_amount"`
 }
 
-var orderConfirmedV1 = posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.confirmed", Version: 1}
+var orderConfirmedV1 = posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.confirmed",
+	Version: 1}
 
 // Orders confirms orders.
 type Orders struct {
@@ -53,8 +54,8 @@ func (o *Orders) Confirm(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// The *ent.Tx itself is the transaction, thanks to the feature sql/execquery (see generate.go). A *ent.Client does not
-	// compile here.
+	// The *ent.Tx itself is the transaction, thanks to the feature sql/execquery (see generate.go). A *ent.Client does
+	// not compile here.
 	err = o.writer.WriteSQL(ctx, tx, posthaste.Event{
 		Type:        orderConfirmedV1.String(),
 		AggregateID: id,

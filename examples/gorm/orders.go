@@ -25,7 +25,8 @@ type OrderConfirmed struct {
 	Total   string `json:"total_amount"`
 }
 
-var orderConfirmedV1 = posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.confirmed", Version: 1}
+var orderConfirmedV1 = posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.confirmed",
+	Version: 1}
 
 // Orders confirms orders.
 type Orders struct {
@@ -67,9 +68,9 @@ func (o *Orders) Confirm(ctx context.Context, id string) error {
 	})
 }
 
-// write hands on the transaction that stands behind a *gorm.DB: a *sql.Tx, or GORM's wrapper of one where statements are
-// prepared. Whether there is one the compiler can't tell, as GORM has one type for transaction and pool; a pool has no
-// Rollback and is refused here.
+// write hands on the transaction that stands behind a *gorm.DB: a *sql.Tx, or GORM's wrapper of one where statements
+// are prepared. Whether there is one the compiler can't tell, as GORM has one type for transaction and pool; a pool has
+// no Rollback and is refused here.
 func (o *Orders) write(ctx context.Context, db *gorm.DB, events ...posthaste.Event) error {
 	tx, ok := db.Statement.ConnPool.(posthaste.SQLTx)
 	if !ok {

@@ -45,7 +45,8 @@ func TestOrders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			suite.Run(t, func(t *testing.T, outbox *posthastetest.Outbox) suite.Orders { return open(t, outbox, config) })
+			suite.Run(t,
+				func(t *testing.T, outbox *posthastetest.Outbox) suite.Orders { return open(t, outbox, config) })
 		})
 	}
 }

@@ -19,7 +19,8 @@ func handler(orders *orders, pool *pgxpool.Pool, shipper *relay.Relay, logger *s
 	mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
 		var o order
 		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&o); err != nil {
-			http.Error(w, "want an order such as {\"id\": \"o-1\", \"total\": \"19.90\"}: "+err.Error(), http.StatusBadRequest)
+			http.Error(w, "want an order such as {\"id\": \"o-1\", \"total\": \"19.90\"}: "+err.Error(),
+				http.StatusBadRequest)
 			return
 		}
 		err := orders.place(r.Context(), o)
@@ -36,8 +37,8 @@ func handler(orders *orders, pool *pgxpool.Pool, shipper *relay.Relay, logger *s
 			w.WriteHeader(http.StatusCreated)
 		}
 	})
-	// Healthy is who can take orders, and that takes PostgreSQL alone: events wait in the outbox while Kafka is away. So the
-	// relay's state is told and does not count.
+	// Healthy is who can take orders, and that takes PostgreSQL alone: events wait in the outbox while Kafka is away.
+	// So the relay's state is told and does not count.
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()

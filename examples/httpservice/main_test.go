@@ -48,9 +48,11 @@ type service struct {
 
 func start(t *testing.T, outbox *posthastetest.Outbox, brokers string) *service {
 	t.Helper()
-	s := &service{t: t, name: "order-service-" + strings.ToLower(rand.Text()), cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
+	s := &service{t: t, name: "order-service-" + strings.ToLower(rand.Text()), cmd: exec.Command(os.Args[0]),
+		ended: make(chan struct{})}
 	s.cmd.Env = append(os.Environ(), "RUN_HTTPSERVICE=1", "DATABASE_URL="+outbox.URL, "KAFKA_BROKERS="+brokers,
-		"HTTP_ADDR=127.0.0.1:0", "SERVICE="+s.name, "POSTHASTE_TABLE="+outbox.Table, "POSTHASTE_SCHEMA="+outbox.SideSchema)
+		"HTTP_ADDR=127.0.0.1:0", "SERVICE="+s.name,
+		"POSTHASTE_TABLE="+outbox.Table, "POSTHASTE_SCHEMA="+outbox.SideSchema)
 	stderr, err := s.cmd.StderrPipe()
 	if err == nil {
 		err = s.cmd.Start()
@@ -183,13 +185,15 @@ func TestStopUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	var orders, events int
-	err = outbox.Pool.QueryRow(t.Context(), `select (select count(*) from orders), (select count(*) from `+outbox.Table+`)`).
+	err = outbox.Pool.QueryRow(t.Context(),
+		`select (select count(*) from orders), (select count(*) from `+outbox.Table+`)`).
 		Scan(&orders, &events)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if orders < len(placed) || events != orders || len(published) != events {
-		t.Errorf("%d orders confirmed to clients, %d in the database, %d events, %d published", len(placed), orders, events, len(published))
+		t.Errorf("%d orders confirmed to clients, %d in the database, %d events, %d published", len(placed), orders,
+			events, len(published))
 	}
 	delivered := keys(t, brokers, topic, len(published))
 	slices.Sort(published)

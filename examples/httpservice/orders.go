@@ -67,7 +67,8 @@ func newOrders(pool *pgxpool.Pool, types *posthaste.Registry, table string) (*or
 // place writes the order and its event in one transaction.
 func (s *orders) place(ctx context.Context, o order) error {
 	if o.ID == "" || o.Total == "" || strings.ContainsRune(o.ID+o.Total, 0) {
-		return &refusedOrder{http.StatusBadRequest, "an order has an id and a total, of characters that PostgreSQL can store"}
+		return &refusedOrder{http.StatusBadRequest,
+			"an order has an id and a total, of characters that PostgreSQL can store"}
 	}
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `insert into orders (id, total) values ($1, $2) on conflict do nothing`, o.ID, o.Total)
@@ -93,7 +94,8 @@ func prepare(ctx context.Context, pool *pgxpool.Pool, names postgres.Names) erro
 		return err
 	}
 	defer conn.Release()
-	if _, err := conn.Exec(ctx, `create table if not exists orders (id text primary key, total text not null)`); err != nil {
+	if _, err := conn.Exec(ctx,
+		`create table if not exists orders (id text primary key, total text not null)`); err != nil {
 		return fmt.Errorf("create table orders: %w", err)
 	}
 	_, err = postgres.Migrate(ctx, conn.Conn(), names, postgres.MigrateOptions{})

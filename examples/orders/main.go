@@ -34,7 +34,8 @@ type OrderConfirmed struct {
 	Step    int    `json:"step"`
 }
 
-var orderConfirmedV1 = posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.confirmed", Version: 1}
+var orderConfirmedV1 = posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.confirmed",
+	Version: 1}
 
 const (
 	orders = 200
@@ -56,7 +57,8 @@ func run(ctx context.Context) error {
 	url := cmp.Or(os.Getenv("DATABASE_URL"), os.Getenv("POSTHASTE_TEST_DATABASE_URL"))
 	brokers := cmp.Or(os.Getenv("KAFKA_BROKERS"), os.Getenv("POSTHASTE_TEST_KAFKA_BROKERS"))
 	if url == "" || brokers == "" {
-		return errors.New("no servers: set DATABASE_URL and KAFKA_BROKERS, or run it by `go run ./testbed exec -- go run ./examples/orders`")
+		return errors.New("no servers: set DATABASE_URL and KAFKA_BROKERS, " +
+			"or run it by `go run ./testbed exec -- go run ./examples/orders`")
 	}
 	pool, err := pgxpool.New(ctx, url)
 	if err != nil {
@@ -128,7 +130,8 @@ create table orders_example.orders (id text primary key, step int not null)`)
 
 func newRelay(pool *pgxpool.Pool, names postgres.Names, brokers []string) (*relay.Relay, func(), error) {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	store, err := postgres.NewStore(postgres.Config{Conn: pool.Config().ConnConfig, Names: names, Member: "orders", Logger: logger})
+	store, err := postgres.NewStore(postgres.Config{Conn: pool.Config().ConnConfig, Names: names, Member: "orders",
+		Logger: logger})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -171,8 +174,8 @@ func confirmAll(ctx context.Context, pool *pgxpool.Pool, types *posthaste.Regist
 
 var errChangedMind = errors.New("the customer changed their mind")
 
-// confirm is the handler: the business change and its event, in one transaction. The row lock that the change takes keeps
-// the events of one order in order.
+// confirm is the handler: the business change and its event, in one transaction. The row lock that the change takes
+// keeps the events of one order in order.
 func confirm(ctx context.Context, pool *pgxpool.Pool, writer *posthaste.Writer, order string, step int) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `

@@ -17,7 +17,8 @@ type OrderConfirmed struct {
 	Total   string `json:"total_amount"`
 }
 
-var orderConfirmedV1 = posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.confirmed", Version: 1}
+var orderConfirmedV1 = posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.confirmed",
+	Version: 1}
 
 // Database begins transactions: a *pgxpool.Pool, or a *pgx.Conn.
 type Database interface {
@@ -43,13 +44,14 @@ func New(db Database, table string) (*Orders, error) {
 	return &Orders{db: db, writer: writer}, nil
 }
 
-// Confirm makes a new order a confirmed one and writes the event. BeginFunc commits when the function returns nil; after
-// an error, or a panic, it rolls both back.
+// Confirm makes a new order a confirmed one and writes the event. BeginFunc commits when the function returns nil;
+// after an error, or a panic, it rolls both back.
 func (o *Orders) Confirm(ctx context.Context, id string) error {
 	return pgx.BeginFunc(ctx, o.db, func(tx pgx.Tx) error {
 		var total string
 		// The update locks the order's row until the end, which keeps the events of an order in order.
-		err := tx.QueryRow(ctx, `update orders set status = 'confirmed' where id = $1 and status = 'new' returning total`, id).
+		err := tx.QueryRow(ctx,
+			`update orders set status = 'confirmed' where id = $1 and status = 'new' returning total`, id).
 			Scan(&total)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("confirm order %s: not there, or not new", id)

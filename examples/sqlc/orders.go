@@ -23,7 +23,8 @@ type OrderConfirmed struct {
 	Total   string `json:"total_amount"`
 }
 
-var orderConfirmedV1 = posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.confirmed", Version: 1}
+var orderConfirmedV1 = posthaste.EventType{Service: "order-service", Aggregate: "Order", Name: "order.confirmed",
+	Version: 1}
 
 // Orders confirms orders.
 type Orders struct {
@@ -45,8 +46,8 @@ func New(pool *pgxpool.Pool, table string) (*Orders, error) {
 	return &Orders{pool: pool, queries: db.New(pool), writer: writer}, nil
 }
 
-// Confirm makes a new order a confirmed one and writes the event. BeginFunc commits when the function returns nil; after
-// an error, or a panic, it rolls both back.
+// Confirm makes a new order a confirmed one and writes the event. BeginFunc commits when the function returns nil;
+// after an error, or a panic, it rolls both back.
 func (o *Orders) Confirm(ctx context.Context, id string) error {
 	return pgx.BeginFunc(ctx, o.pool, func(tx pgx.Tx) error {
 		// The update locks the order's row until the end, which keeps the events of an order in order.

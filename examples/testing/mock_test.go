@@ -39,7 +39,8 @@ func TestConfirmWritesItsEvent(t *testing.T) {
 	if err := (orders.Orders{Events: &w}).Confirm(t.Context(), changes(1), "o-1"); err != nil {
 		t.Fatal(err)
 	}
-	if len(w.events) != 1 || w.events[0].AggregateID != "o-1" || w.events[0].Payload != (orders.Confirmed{OrderID: "o-1"}) {
+	if len(w.events) != 1 || w.events[0].AggregateID != "o-1" ||
+		w.events[0].Payload != (orders.Confirmed{OrderID: "o-1"}) {
 		t.Errorf("wrote %+v", w.events)
 	}
 	// A stand-in takes any event. That the type is one of the service's is worth a line.
@@ -62,7 +63,8 @@ func TestConfirmWithoutOrder(t *testing.T) {
 // Confirm must hand the error on, or its caller would commit the change without the event.
 func TestConfirmHandsTheErrorOn(t *testing.T) {
 	refused := errors.New("refused")
-	if err := (orders.Orders{Events: &written{err: refused}}).Confirm(t.Context(), changes(1), "o-1"); !errors.Is(err, refused) {
+	service := orders.Orders{Events: &written{err: refused}}
+	if err := service.Confirm(t.Context(), changes(1), "o-1"); !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"posthaste.dev/posthaste/posthastetest"
 )
 
-// New gives the test an outbox of its own, in a schema where the service's tables can stand too. The server is the one of
-// POSTHASTE_TEST_DATABASE_URL.
+// New gives the test an outbox of its own, in a schema where the service's tables can stand too. The server is the one
+// of POSTHASTE_TEST_DATABASE_URL.
 func open(t *testing.T) (*posthastetest.Outbox, orders.Orders) {
 	t.Helper()
 	outbox := posthastetest.New(t)

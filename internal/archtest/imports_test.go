@@ -27,7 +27,8 @@ var rules = []rule{
 	{path: "", own: []string{"internal/pgname", "internal/wire"},
 		others: []string{"github.com/jackc/pgx/v5/pgconn", "github.com/google/uuid", "go.opentelemetry.io/otel/trace"}},
 	{path: "relay", others: []string{"github.com/google/uuid"}},
-	{path: "postgres", own: []string{"relay", "internal/pgname"}, others: []string{"github.com/jackc/pgx/v5", "github.com/google/uuid"}},
+	{path: "postgres", own: []string{"relay", "internal/pgname"},
+		others: []string{"github.com/jackc/pgx/v5", "github.com/google/uuid"}},
 	{path: "kafka", own: []string{"relay", "internal/wire"}, others: []string{"github.com/twmb/franz-go"}},
 	{path: "posthastetest", own: []string{"", "postgres", "internal/pgname", "internal/testenv"},
 		others: []string{"github.com/jackc/pgx/v5", "github.com/google/uuid"}},
@@ -42,7 +43,8 @@ var rules = []rule{
 	{path: "examples/internal/suite", own: []string{"", "posthastetest"}},
 	{path: "testbed", own: []string{"internal/testenv", "testbed/..."}, others: []string{"*"}},
 	{path: "cmd", own: []string{"", "relay", "postgres", "kafka", "internal/pgname", "cmd/..."}, others: []string{"*"}},
-	{path: "cmd/posthaste/internal/demo", own: []string{"", "kafka", "cmd/...", "testbed/servers"}, others: []string{"*"}},
+	{path: "cmd/posthaste/internal/demo", own: []string{"", "kafka", "cmd/...", "testbed/servers"},
+		others: []string{"*"}},
 	{path: "e2e", own: []string{"", "internal/testenv", "testbed/...", "e2e/..."}, others: []string{"*"}},
 }
 
@@ -59,7 +61,8 @@ func load(t *testing.T) []listed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...", "./cmd/...", "./e2e/...", "./examples/...", "./testbed/...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...", "./cmd/...", "./e2e/...", "./examples/...",
+		"./testbed/...")
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -158,10 +161,10 @@ func TestImportersTakeLittleAlong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{"kfake", "embedded-postgres", "opentelemetry.io/otel/sdk", "prometheus", "cobra", "testscript",
-		"gorm.io", "entgo.io", "uptrace/bun", "lib/pq"} {
+	for _, word := range []string{"kfake", "embedded-postgres", "opentelemetry.io/otel/sdk", "prometheus", "cobra",
+		"testscript", "gorm.io", "entgo.io", "uptrace/bun", "lib/pq"} {
 		if strings.Contains(string(text), word) {
-			t.Errorf("go.mod requires %s: what only a program or a test needs belongs into the module of that program", word)
+			t.Errorf("go.mod requires %s: what only a program or a test needs belongs into that program's module", word)
 		}
 	}
 }

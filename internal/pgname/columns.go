@@ -84,7 +84,8 @@ func MapColumns(mapping map[string]string) (Columns, error) {
 			mistakes = append(mistakes, fmt.Errorf("an outbox has no column %q; its columns are %s", usual,
 				strings.Join(columns[:], ", ")))
 		case other == "" && !Optional(usual):
-			mistakes = append(mistakes, fmt.Errorf("no outbox can be without %s: name the column that stands for it", usual))
+			mistakes = append(mistakes,
+				fmt.Errorf("no outbox can be without %s: name the column that stands for it", usual))
 		case other == "":
 			c.given[i] = given{set: true}
 		default:
@@ -101,7 +102,8 @@ func MapColumns(mapping map[string]string) (Columns, error) {
 	}
 	for later, first := range c.Shared() {
 		if !slices.Contains(shareable, first) || !slices.Contains(shareable, later) {
-			mistakes = append(mistakes, fmt.Errorf("column %s can't stand for both %s and %s", c.Name(first), first, later))
+			mistakes = append(mistakes,
+				fmt.Errorf("column %s can't stand for both %s and %s", c.Name(first), first, later))
 		}
 	}
 	if err := errors.Join(mistakes...); err != nil {

@@ -21,7 +21,8 @@ func TestParseTable(t *testing.T) {
 			t.Errorf("ParseTable(%q) = %s, %v; want %s", in, got, err, want)
 		}
 	}
-	for _, in := range []string{"", ".", "a.", ".b", "a.b.c", "outbox-event", `"open`, `"a"b`, `""`, "1a", "a b", "a;drop",
+	for _, in := range []string{"", ".", "a.", ".b", "a.b.c", "outbox-event", `"open`, `"a"b`, `""`, "1a", "a b",
+		"a;drop",
 		strings.Repeat("x", 64), "\"a\x00b\""} {
 		if got, err := ParseTable(in); err == nil {
 			t.Errorf("ParseTable(%q) = %s, want an error", in, got)

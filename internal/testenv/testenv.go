@@ -6,6 +6,7 @@
 package testenv
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -76,7 +77,7 @@ func Dir() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", fmt.Errorf("find test bed: no go.work above the working directory; run this inside the repository")
+			return "", errors.New("find test bed: no go.work above the working directory; run this in the repository")
 		}
 		dir = parent
 	}

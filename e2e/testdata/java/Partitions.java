@@ -3,7 +3,7 @@ import java.io.InputStreamReader;
 import java.util.Base64;
 import org.apache.kafka.clients.producer.internals.BuiltInPartitioner;
 
-/** Reads lines "partitions key-in-base64" and prints the partition that the Java client's default partitioner chooses. */
+/** Reads lines "partitions key-in-base64" and prints the partition that the Java client's partitioner chooses. */
 class Partitions {
     public static void main(String[] args) throws Exception {
         var in = new BufferedReader(new InputStreamReader(System.in));

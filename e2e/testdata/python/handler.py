@@ -1,8 +1,8 @@
 """The handler of the outbox chapter that Posthaste starts from, run as it stands.
 
 Added are only what the chapter leaves out: text() around its SQL, a uuid7 function for Pythons before 3.14, the domain
-classes, and a main function that confirms orders. It takes the database's URL and the number of orders and prints a line
-for each event: event id and aggregate id.
+classes, and a main function that confirms orders. It takes the database's URL and the number of orders and prints a
+line for each event: event id and aggregate id.
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-// Package suite is what all recipes are held to: the event exists if and only if the transaction of its change committed.
+// Package suite is what all recipes are held to: the event exists if and only if the transaction of its change
+// committed.
 package suite
 
 import (
@@ -106,7 +107,8 @@ func check(t *testing.T, outbox *posthastetest.Outbox, id, want string) {
 		return
 	}
 	outbox.RequireWritten(t, outbox.Pool, posthastetest.Want{
-		Type: "order.confirmed.v1", AggregateID: id, Topic: "order-service.order.confirmed", Payload: map[string]any{"order_id": id}})
+		Type: "order.confirmed.v1", AggregateID: id, Topic: "order-service.order.confirmed",
+		Payload: map[string]any{"order_id": id}})
 	if events != 1 {
 		t.Errorf("order %s has %d events", id, events)
 	}
@@ -140,7 +142,8 @@ func Open(ctx context.Context) *posthastetest.Outbox {
 func Print(ctx context.Context, outbox *posthastetest.Outbox) {
 	var events []string
 	err := outbox.Pool.QueryRow(ctx, `
-		select array_agg(format('%s to %s: order %s, total %s', event_type, topic, payload->>'order_id', payload->>'total_amount')
+		select array_agg(format('%s to %s: order %s, total %s',
+		                        event_type, topic, payload->>'order_id', payload->>'total_amount')
 		                 order by id) from outbox_event`).Scan(&events)
 	if err != nil {
 		log.Fatal(err)

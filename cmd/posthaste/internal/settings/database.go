@@ -35,8 +35,8 @@ func parseDatabase(dsn string) (*pgx.ConnConfig, error) {
 	inner := errors.Unwrap(err)
 	switch {
 	case dsn != "" && !isURL:
-		return nil, errors.New("not understood as key=value pairs; a value with blanks or quotes stands in single quotes, " +
-			"with \\' and \\\\ inside, " +
+		return nil, errors.New("not understood as key=value pairs; a value with blanks or quotes stands in single " +
+			"quotes, with \\' and \\\\ inside, " +
 			"or use a URL: postgres://user:password@host:port/database")
 	case inner != nil:
 		return nil, fmt.Errorf("a parameter (or a PG* variable) is wrong: %w", inner)
@@ -54,7 +54,8 @@ func checkURL(dsn string) error {
 	if u.Scheme != "postgres" && u.Scheme != "postgresql" {
 		return errors.New("want it to begin with postgres://")
 	}
-	if u.Fragment != "" || strings.Contains(dsn, "#") || strings.Contains(u.Path, "@") || strings.Count(u.Path, "/") > 1 {
+	if u.Fragment != "" || strings.Contains(dsn, "#") || strings.Contains(u.Path, "@") ||
+		strings.Count(u.Path, "/") > 1 {
 		return errEncoding
 	}
 	for key := range u.Query() {

@@ -11,7 +11,8 @@ import (
 func TestDatabaseURL(t *testing.T) {
 	const understood = "h:1, database d, user u, password set"
 	for _, dsn := range []string{
-		"postgres://u:p%40s%2Fs%23w%2520r%3Ad%3F%26%2B@h:1/d", `host=h port=1 user=u dbname=d password='p@s/s#w%20r:d?&+'`,
+		"postgres://u:p%40s%2Fs%23w%2520r%3Ad%3F%26%2B@h:1/d",
+		`host=h port=1 user=u dbname=d password='p@s/s#w%20r:d?&+'`,
 		"host=h port=1 user=u dbname=d password=p@s/s#w%20r:d?&+",
 	} {
 		c, err := load(t, "DATABASE_URL="+dsn)
@@ -23,7 +24,8 @@ func TestDatabaseURL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, from := range []Sources{{Environ: map[string]string{"DATABASE_URL": dsn}}, {File: file(t, string(inFile))}} {
+		for _, from := range []Sources{{Environ: map[string]string{"DATABASE_URL": dsn}},
+			{File: file(t, string(inFile))}} {
 			if e := explain(t, from, "DATABASE_URL"); e.Text() != understood {
 				t.Errorf("%s is understood as %s", dsn, e.Text())
 			}

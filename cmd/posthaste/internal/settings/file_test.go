@@ -65,11 +65,13 @@ topics:
 		t.Fatal(err)
 	}
 	r := c.Relay.Config
-	if r.Lease != 8*time.Second || c.Relay.Lanes != 8 || !c.Relay.SettleSync || r.Interval != time.Second || !c.Kafka.TLS ||
+	if r.Lease != 8*time.Second || c.Relay.Lanes != 8 || !c.Relay.SettleSync || r.Interval != time.Second ||
+		!c.Kafka.TLS ||
 		strings.Join(c.Kafka.Brokers, " ") != "b1:9092 [::1]:9092" || c.Kafka.ClientID != "007" || c.HTTP.Addr != "" {
 		t.Errorf("%+v", c)
 	}
-	if len(r.Topics) != 2 || r.Topics[0].Match != "a.b" || r.Topics[1].Interval != time.Second/10 || r.Topics[1].Batch != 5 {
+	if len(r.Topics) != 2 || r.Topics[0].Match != "a.b" || r.Topics[1].Interval != time.Second/10 ||
+		r.Topics[1].Batch != 5 {
 		t.Errorf("%+v", r.Topics)
 	}
 	for _, text := range []string{"", "# nothing\n", "---\n", "{}"} {
@@ -223,7 +225,8 @@ func TestFileIsNamed(t *testing.T) {
 	if c, err := Load(Gather(flags, environ)); err != nil || c.Relay.Config.Lease != 5*time.Second {
 		t.Errorf("an empty flag does not name nothing: %v", err)
 	}
-	if name, source := (Sources{DotEnv: map[string]string{ConfigEnv: "a"}}).configName(); name != "a" || source != ".env" {
+	if name, source := (Sources{DotEnv: map[string]string{ConfigEnv: "a"}}).configName(); name != "a" ||
+		source != ".env" {
 		t.Errorf("in .env: %q, %q", name, source)
 	}
 }

@@ -88,8 +88,9 @@ func explain(t testing.TB, from Sources, env string) Effective {
 func TestEmptyIsNotSet(t *testing.T) {
 	c, err := Load(Sources{
 		Environ: map[string]string{"POSTHASTE_RELAY_LEASE": "", "POSTHASTE_HTTP_ADDR": "", "KAFKA_BROKERS": "b1:9092"},
-		DotEnv:  map[string]string{"POSTHASTE_RELAY_LEASE": "7s", "POSTHASTE_HTTP_ADDR": ":1", "AWS_SECRET": "of others"},
-		File:    file(t, "kafka: {username: ''}\n"),
+		DotEnv: map[string]string{"POSTHASTE_RELAY_LEASE": "7s", "POSTHASTE_HTTP_ADDR": ":1",
+			"AWS_SECRET": "of others"},
+		File: file(t, "kafka: {username: ''}\n"),
 	})
 	if err != nil || c.Relay.Config.Lease != 7*time.Second || c.HTTP.Addr != "" {
 		t.Errorf("%+v, %v", c, err)

@@ -49,7 +49,8 @@ func TestSecretOrItsFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("from the file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sasl := map[string]string{"POSTHASTE_KAFKA_SASL": "plain", "POSTHASTE_KAFKA_USERNAME": "u", "KAFKA_BROKERS": "b1:9092"}
+	sasl := map[string]string{"POSTHASTE_KAFKA_SASL": "plain", "POSTHASTE_KAFKA_USERNAME": "u",
+		"KAFKA_BROKERS": "b1:9092"}
 	with := func(name, value string) map[string]string {
 		m := maps.Clone(sasl)
 		m[name] = value
@@ -60,10 +61,12 @@ func TestSecretOrItsFile(t *testing.T) {
 		from        Sources
 		want, where string
 	}{
-		{Sources{Environ: with("POSTHASTE_KAFKA_PASSWORD_FILE", path), DotEnv: with("POSTHASTE_KAFKA_PASSWORD", "in .env"),
-			File: file(t, plain)}, "from the file", "environment, file " + path},
-		{Sources{Environ: with("POSTHASTE_KAFKA_PASSWORD", "given"), DotEnv: with("POSTHASTE_KAFKA_PASSWORD_FILE", path),
-			File: file(t, named)}, "given", "environment"},
+		{Sources{Environ: with("POSTHASTE_KAFKA_PASSWORD_FILE", path),
+			DotEnv: with("POSTHASTE_KAFKA_PASSWORD", "in .env"),
+			File:   file(t, plain)}, "from the file", "environment, file " + path},
+		{Sources{Environ: with("POSTHASTE_KAFKA_PASSWORD", "given"),
+			DotEnv: with("POSTHASTE_KAFKA_PASSWORD_FILE", path),
+			File:   file(t, named)}, "given", "environment"},
 		{Sources{DotEnv: with("POSTHASTE_KAFKA_PASSWORD_FILE", path), File: file(t, plain)},
 			"from the file", ".env, file " + path},
 		{Sources{Environ: sasl, File: file(t, plain)}, "in YAML", ":1"},
@@ -95,7 +98,8 @@ func TestSecretOrItsFile(t *testing.T) {
 // Whatever is right or wrong, what is told of the settings holds no secret.
 func TestSecretsAreNotTold(t *testing.T) {
 	for _, environ := range []map[string]string{
-		{"DATABASE_URL": "postgres://u:sesame@h/d", "POSTHASTE_KAFKA_PASSWORD": "sesame", "POSTHASTE_KAFKA_SASL": "plain"},
+		{"DATABASE_URL": "postgres://u:sesame@h/d", "POSTHASTE_KAFKA_PASSWORD": "sesame",
+			"POSTHASTE_KAFKA_SASL": "plain"},
 		{"DATABASE_URL": "postgres://u:12/sesame@h/d", "POSTHASTE_KAFKA_PASSWORD": "sesame"},
 		{"DATABASE_URL": "host=h port=x password=sesame"},
 	} {

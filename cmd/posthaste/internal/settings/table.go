@@ -39,8 +39,8 @@ func databaseTable(d *Database) []Setting {
 		{
 			Group: GroupDatabase, Env: "POSTHASTE_COLUMNS", Flag: "columns", Key: "database.columns",
 			Example: "event_id=uuid,payload=body,created_at=",
-			Help: "other names of the table's columns, as in SQL; nothing after the equals sign: the table has no such " +
-				"column",
+			Help: "other names of the table's columns, as in SQL; nothing after the equals sign: the table has no " +
+				"such column",
 			Why:   "give it for a table that you have; posthaste migrate status says which columns it misses",
 			value: columns(&d.Columns),
 		},
@@ -73,8 +73,8 @@ func relayTable(r *Relay) []Setting {
 			Unit:  "events",
 			Range: "OUTBOX_RELAY_BATCH_SIZE to 10000",
 			Help:  "what a read grows to under backlog; equal to the batch size it never grows",
-			Why: "below it the cost of an event still falls, above it the time to the first acknowledgement grows; at " +
-				"most two such chunks are sent twice after a crash",
+			Why: "below it the cost of an event still falls, above it the time to the first acknowledgement grows; " +
+				"at most two such chunks are sent twice after a crash",
 			value: positive(&c.BatchMax),
 		},
 		{
@@ -102,7 +102,8 @@ func relayTable(r *Relay) []Setting {
 		{
 			Group: GroupRelay, Env: "POSTHASTE_RELAY_ORDER", Flag: "order", Key: "relay.order",
 			Default: string(relay.OrderKey),
-			Help:    "key sends what is visible; strict waits for every open writer, so that a key is in id order always",
+			Help: "key sends what is visible; strict waits for every open writer, so that a key is in id order " +
+				"always",
 			Why: "writers of a key that a row lock serialises are in order already; strict costs the latency of the " +
 				"longest writer",
 			value: choice(&c.Order, relay.OrderKey, relay.OrderStrict),
@@ -119,8 +120,8 @@ func relayTable(r *Relay) []Setting {
 			Group: GroupRelay, Env: "POSTHASTE_RELAY_LEASE", Flag: "lease", Key: "relay.lease", Default: "5s",
 			Range: "2s to 5m",
 			Help:  "silence after which other relays take a relay's lanes",
-			Why: "over the pauses of a busy machine, under the patience of a person; a process that died is noticed at " +
-				"once",
+			Why: "over the pauses of a busy machine, under the patience of a person; a process that died is noticed " +
+				"at once",
 			value: duration(&c.Lease),
 		},
 		{
@@ -159,8 +160,8 @@ func relayTable(r *Relay) []Setting {
 		{
 			Group: GroupRelay, Env: "POSTHASTE_TOPICS", Flag: "topics", Key: "topics",
 			Example: "order-service.*: interval=0.1; analytics.*: interval=5 batch=500",
-			Help: "interval (in seconds) and batch size of their own for topics by pattern, where * stands for any run " +
-				"of signs; the first pattern that matches counts",
+			Help: "interval (in seconds) and batch size of their own for topics by pattern, where * stands for any " +
+				"run of signs; the first pattern that matches counts",
 			Why:   "critical flows want a short pause between polls, analytics a long one",
 			value: topics(&c.Topics),
 		},
