@@ -105,7 +105,7 @@ func newMigrateStatus() *cobra.Command {
 		Long: `Show what exists and what is missing: everything that differs from the table that migrate makes, each
 with what it means and with the SQL or command that changes it.
 
-  refuse      a relay does not start
+  an error    a relay does not start; these come on standard error
   works, but  a relay works, though not at its best
   note        good to know; nothing needs to be done
 
