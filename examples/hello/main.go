@@ -1,6 +1,6 @@
 // Command hello writes an event in the transaction of a business change, rolls another one back, and waits for what
-// arrives in Kafka. It needs DATABASE_URL and KAFKA_BROKERS, an outbox (public.outbox_event, or POSTHASTE_TABLE), and a relay;
-// docs/tutorial.md leads here.
+// arrives in Kafka. It needs DATABASE_URL and KAFKA_BROKERS, an outbox (public.outbox_event, or POSTHASTE_TABLE), and a
+// relay; docs/tutorial.md leads here.
 package main
 
 import (
@@ -26,7 +26,12 @@ type GreetingSent struct {
 	Text string `json:"text"`
 }
 
-var greetingSentV1 = posthaste.EventType{Service: "hello-service", Aggregate: "Greeting", Name: "greeting.sent", Version: 1}
+var greetingSentV1 = posthaste.EventType{
+	Service:   "hello-service",
+	Aggregate: "Greeting",
+	Name:      "greeting.sent",
+	Version:   1,
+}
 
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -42,7 +47,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	if _, err := conn.Exec(ctx, `create table if not exists greeting (name text primary key, text text not null)`); err != nil {
+	_, err = conn.Exec(ctx, `create table if not exists greeting (name text primary key, text text not null)`)
+	if err != nil {
 		return err
 	}
 	types, err := posthaste.NewRegistry(greetingSentV1)
@@ -61,7 +67,8 @@ func run(ctx context.Context) error {
 	defer kafka.Close()
 
 	greet := func(tx pgx.Tx, name, text string) error {
-		_, err := tx.Exec(ctx, `insert into greeting values ($1, $2) on conflict (name) do update set text = $2`, name, text)
+		_, err := tx.Exec(ctx,
+			`insert into greeting values ($1, $2) on conflict (name) do update set text = $2`, name, text)
 		if err != nil {
 			return err
 		}
