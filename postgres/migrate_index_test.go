@@ -193,7 +193,7 @@ func TestMigrateLeavesARunningBuildAlone(t *testing.T) {
 // Writers go on while the index is built, and eight migrations at once build it once.
 func TestMigrateAdoptsUnderLoad(t *testing.T) {
 	eachMajor(t, func(t *testing.T, url string) {
-		d, n := adopted(t, url, "200000")
+		d, n := adopted(t, url, "50000")
 		stop := writeAlong(t, d)
 		errs := make([]error, 8)
 		var runs sync.WaitGroup

@@ -22,7 +22,7 @@ func TestMigrateEightAtOnce(t *testing.T) {
 		for range 8 {
 			conns = append(conns, connect(t, d.config))
 		}
-		for range 20 {
+		for range 7 {
 			errs := make([]error, len(conns))
 			var runs sync.WaitGroup
 			for i, conn := range conns {
