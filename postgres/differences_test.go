@@ -21,7 +21,7 @@ func TestDifferences(t *testing.T) {
 	}{
 		"updates become nothing": {"create rule r as on update to outbox_event do instead nothing", postgres.Refuse,
 			postgres.ErrRule, "rule r on", "drop rule"},
-		"heirs": {"create table child () inherits (outbox_event)", postgres.Refuse, postgres.ErrInherits,
+		"inheriting table": {"create table child () inherits (outbox_event)", postgres.Refuse, postgres.ErrInherits,
 			`"child" inherits from`, "no inherit"},
 		"published without identity": {"alter table outbox_event drop constraint outbox_event_pkey; " +
 			"create unique index u on outbox_event (id); create publication {role} for table outbox_event",

@@ -93,13 +93,8 @@ func OpenEvents(ctx context.Context, conn *pgx.Conn, names Names) (*Events, erro
 	return e, nil
 }
 
-const nowSQL = `select clock_timestamp()`
-
 // Now returns the database clock, which times are compared on.
-func (e *Events) Now(ctx context.Context) (now time.Time, err error) {
-	err = e.conn.QueryRow(ctx, nowSQL).Scan(&now)
-	return now, err
-}
+func (e *Events) Now(ctx context.Context) (time.Time, error) { return clock(ctx, e.conn) }
 
 // needIndex refuses a walk that would have to sort the whole table.
 func (e *Events) needIndex(state EventState) error {

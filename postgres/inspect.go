@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -37,10 +36,9 @@ type Outbox struct {
 	Generation int64    // goes up with every change of Lanes
 	Groups     []string // the groups that topics of the outbox are in
 
-	Partitioned bool
-	HasHeaders  bool     // the optional column headers jsonb is there
-	ShortIDs    bool     // ids are integers, not bigints
-	Lacks       []string // other columns that it does without; the headers of these names are left out of the records
+	HasHeaders bool     // the optional column headers jsonb is there
+	ShortIDs   bool     // ids are integers, not bigints
+	Lacks      []string // other columns that it does without; the headers of these names are left out of the records
 
 	// Sequence is where ids come from, qualified and quoted, "" if they come from elsewhere. SequenceTrusted tells
 	// whether its last value bounds every id that is yet to come; if not, nothing may be concluded from it (no H).
@@ -52,14 +50,10 @@ type Outbox struct {
 	Notes    []Problem // other differences from the table that migrate makes
 }
 
-// Server is the identity of the server that answered: another one, or the same after a failover or a restore, differs.
+// Server is the server that answered.
 type Server struct {
-	Version   int    // as in server_version_num: 150004
-	Database  string // current_database()
-	Role      string // current_user
-	SystemID  string // from the control file, "" where the server doesn't tell
-	Timeline  int    // goes up with every promotion, 0 where the server doesn't tell
-	StartedAt time.Time
+	Version  int    // as in server_version_num: 150004
+	Database string // current_database()
 }
 
 // Inspect looks at an outbox as the connected role sees it. It changes nothing and takes only catalog locks, besides
@@ -74,9 +68,6 @@ func Inspect(ctx context.Context, conn *pgx.Conn, names Names, rights ...Right) 
 		return &Outbox{Names: names}, err
 	}
 	outbox := c.outbox()
-	if err := outbox.identify(ctx, conn, c); err != nil {
-		return outbox, err
-	}
 	if err := outbox.judgeSequence(ctx, conn, c); err != nil {
 		return outbox, err
 	}

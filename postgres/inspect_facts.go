@@ -9,41 +9,9 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"posthaste.dev/posthaste/internal/pgname"
 )
-
-// The first eight digits of a WAL file's name are its timeline. The control file's own lags until the checkpoint after
-// a promotion.
-const (
-	startSQL    = `select pg_postmaster_start_time()`
-	systemSQL   = `select system_identifier::text from pg_control_system()`
-	timelineSQL = `select ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int`
-)
-
-// identify reads who the server is. What a hosted server or a standby won't tell stays empty.
-func (o *Outbox) identify(ctx context.Context, db reader, c *catalog) error {
-	if err := db.QueryRow(ctx, startSQL).Scan(&o.Server.StartedAt); err != nil {
-		return fmt.Errorf("identify server: %w", err)
-	}
-	optional := func(sql string, dest any) error {
-		err := db.QueryRow(ctx, sql).Scan(dest)
-		var refusal *pgconn.PgError
-		if errors.As(err, &refusal) {
-			return nil
-		}
-		return err
-	}
-	err := optional(systemSQL, &o.Server.SystemID)
-	if err == nil && !c.standby {
-		err = optional(timelineSQL, &o.Server.Timeline)
-	}
-	if err != nil {
-		return fmt.Errorf("identify server: %w", err)
-	}
-	return nil
-}
 
 // An identity column owns its sequence; a default depends on the one that it calls, whoever owns that.
 const sequenceSQL = `

@@ -45,12 +45,11 @@ func (c *catalog) column(usual string) (column, bool) {
 // outbox returns the facts that a look holds by itself.
 func (c *catalog) outbox() *Outbox {
 	o := &Outbox{Names: c.names, Version: c.version}
-	o.Server.Version, o.Server.Database, o.Server.Role = c.serverVersion, c.database, c.role
+	o.Server = Server{Version: c.serverVersion, Database: c.database}
 	if r := c.register; r != nil {
 		o.ID, o.LockClass, o.Created = r.id, r.lockClass, r.created
 		o.Lanes, o.NextLanes, o.Generation, o.Groups = r.lanes, r.nextLanes, r.generation, r.groups
 	}
-	o.Partitioned = c.table != nil && c.table.kind == "p"
 	if col, ok := c.column("headers"); ok {
 		o.HasHeaders = col.typeOID == pgtype.JSONBOID
 	}

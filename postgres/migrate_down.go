@@ -144,14 +144,10 @@ func (m *Migration) dropSchemas(ctx context.Context, tx pgx.Tx, c *catalog, opts
 	return nil
 }
 
-// A member with a session lives exactly as long as its advisory lock is held; one behind a pooler has none, and is
-// taken for alive while its last beat is younger than any sensible lease.
+// One behind a pooler is taken for alive while its last beat is younger than any sensible lease.
 const membersSQL = `
 select m.name from {{schema}}.member m join {{schema}}.outbox o on o.id = m.outbox
-where o.name = $1 and case when m.session
-    then exists (select from pg_locks l where l.locktype = 'advisory' and l.granted and l.objsubid = 2
-                 and l.database = (select oid from pg_database where datname = current_database())
-                 and l.classid = o.lock_class::oid and l.objid = m.id::oid)
+where o.name = $1 and case when m.session then ` + lockHeld + `
     else m.beat_at > clock_timestamp() - interval '1 minute' end
 order by m.name`
 

@@ -64,8 +64,15 @@ func (s *Status) inspect(ctx context.Context, conn *pgx.Conn, names Names) error
 
 const clockSQL = `select clock_timestamp()`
 
-func (s *Status) lookAtClock(ctx context.Context, conn *pgx.Conn) error {
-	return conn.QueryRow(ctx, clockSQL).Scan(&s.Now)
+func (s *Status) lookAtClock(ctx context.Context, conn *pgx.Conn) (err error) {
+	s.Now, err = clock(ctx, conn)
+	return err
+}
+
+// clock returns the database's clock.
+func clock(ctx context.Context, conn *pgx.Conn) (now time.Time, err error) {
+	err = conn.QueryRow(ctx, clockSQL).Scan(&now)
+	return now, err
 }
 
 // broken tells whether any of the problems is of one of these kinds.

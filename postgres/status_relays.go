@@ -66,12 +66,16 @@ type Member struct {
 	Trouble   string   // why it is not ready, "" while it can make progress
 }
 
+// lockHeld tells whether the advisory lock of a member m of outbox o is held. A member with a session lives exactly as
+// long as that; one behind a pooler has no lock.
+const lockHeld = `(o.lock_class::oid, m.id::oid) in (
+        select l.classid, l.objid from pg_locks l
+        where l.locktype = 'advisory' and l.granted and l.objsubid = 2
+          and l.database = (select oid from pg_database where datname = current_database()))`
+
 const seenMembersSQL = `
 select m.outbox, m.id, m.name, m.version, m.session, m.joined_at, clock_timestamp() - m.beat_at,
-       coalesce(m.published, 0), m.per_second, m.held, coalesce(m.trouble, ''),
-       (o.lock_class::oid, m.id::oid) in (
-           select l.classid, l.objid from pg_locks l where l.locktype = 'advisory' and l.granted and l.objsubid = 2
-           and l.database = (select oid from pg_database where datname = current_database()))
+       coalesce(m.published, 0), m.per_second, m.held, coalesce(m.trouble, ''), ` + lockHeld + `
 from {{schema}}.member m join {{schema}}.outbox o on o.id = m.outbox where o.name = $1 order by m.id`
 
 const seenLanesSQL = `

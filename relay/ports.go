@@ -131,8 +131,8 @@ type View struct {
 
 // Lane is one shard of the key space.
 type Lane struct {
-	Owner int // a member's id, 0 while free
-	Epoch int64
+	Owner int   // a member's id, 0 while free
+	Epoch int64 // goes up with every change of owner and never restarts; nothing is decided by it yet
 }
 
 // Peer is a member as others see it.

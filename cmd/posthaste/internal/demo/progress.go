@@ -5,9 +5,10 @@ package demo
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
+
+	"posthaste.dev/posthaste/cmd/posthaste/internal/term"
 )
 
 // progress tells what happens, a line a stage. On a terminal the line of a running stage counts the seconds; elsewhere
@@ -15,16 +16,11 @@ import (
 type progress struct {
 	mu   sync.Mutex
 	out  io.Writer
-	live bool
+	live bool // lines can be written over
 }
 
 func newProgress(out io.Writer) *progress {
-	p := &progress{out: out}
-	if file, ok := out.(*os.File); ok && os.Getenv("TERM") != "dumb" {
-		info, err := file.Stat()
-		p.live = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	return p
+	return &progress{out: out, live: term.On(out).Moves}
 }
 
 // say tells of something that is so now.
