@@ -25,7 +25,7 @@ type StoredEvent struct {
 	EventType     string
 	Topic         string
 	Key           string
-	CreatedAt     time.Time // years beyond 1 and 9999, infinity too, become the first or the last that RFC 3339 has
+	CreatedAt     time.Time // zero where the table has none; years beyond 1 and 9999, infinity too, become the first or the last that RFC 3339 has
 	PublishedAt   time.Time // zero while unpublished
 	Payload       []byte    // as PostgreSQL prints it, byte for byte the record's value; nil where it was not asked for
 	Headers       []byte    // the column headers as PostgreSQL prints it, nil for none
@@ -97,6 +97,19 @@ func OpenEvents(ctx context.Context, conn *pgx.Conn, names Names) (*Events, erro
 func (e *Events) Now(ctx context.Context) (time.Time, error) { return clock(ctx, e.conn) }
 
 // needIndex refuses a walk that would have to sort the whole table.
+// need refuses a filter that the table can't serve: by a column that it has not, or without the index to walk along.
+func (e *Events) need(f *EventFilter) error {
+	for usual, wanted := range map[string]bool{
+		"created_at": !f.Since.IsZero() || !f.Until.IsZero(), "event_type": f.Type != "", "aggregate_id": f.AggregateID != "",
+	} {
+		if wanted && slices.Contains(e.lacks, usual) {
+			return Problem{ErrColumn, fmt.Sprintf("%s has no column for %s to look for", e.names.Table, usual),
+				"leave that filter out"}
+		}
+	}
+	return e.needIndex(f.State)
+}
+
 func (e *Events) needIndex(state EventState) error {
 	id := e.names.Columns.SQL("id")
 	switch {
@@ -198,17 +211,16 @@ func (e *Events) rows(
 		var created, published pgtype.Timestamptz
 		err = row.Scan(&s.ID, &s.EventID, &s.AggregateType, &s.AggregateID, &s.EventType, &s.Topic, &s.Key, &created,
 			&published, &s.Payload, &s.Headers)
-		s.CreatedAt = printable(created)
-		if published.Valid {
-			s.PublishedAt = printable(published)
-		}
+		s.CreatedAt, s.PublishedAt = printable(created), printable(published)
 		return s, err
 	})
 }
 
-// printable returns a time that RFC 3339 can print.
+// printable returns a time that RFC 3339 can print, zero for null.
 func printable(t pgtype.Timestamptz) time.Time {
 	switch {
+	case !t.Valid:
+		return time.Time{}
 	case t.InfinityModifier == pgtype.Infinity || t.Time.After(lastTime):
 		return lastTime
 	case t.InfinityModifier == pgtype.NegativeInfinity || t.Time.Before(firstTime):

@@ -37,7 +37,9 @@ const (
 // neither is one of a transaction that was open at the start and drew its id more than a thousand events before. With
 // more than two thousand gaps the lowest are given up, which Note tells.
 func (e *Events) Follow(ctx context.Context, q EventFollow, emit func(StoredEvent) error) error {
-	if err := e.needIndex(EventsAll); err != nil {
+	all := q.EventFilter
+	all.State = EventsAll // the walk is over all ids
+	if err := e.need(&all); err != nil {
 		return err
 	}
 	f := &follower{events: e, query: q, final: relay.NewFinality(), highest: math.MinInt64}

@@ -48,7 +48,7 @@ func (e *Events) List(ctx context.Context, q EventList, emit func(StoredEvent) e
 	if q.EventID != uuid.Nil {
 		return e.lookUp(ctx, &q, emit)
 	}
-	if err := e.needIndex(q.State); err != nil {
+	if err := e.need(&q.EventFilter); err != nil {
 		return l, err
 	}
 	size := windowFirst

@@ -162,13 +162,12 @@ func (c *catalog) missingColumn(usual, typeName string) (cause, fix string) {
 	if usual == "partition_key" {
 		example = "aggregate_id" // the convention's default
 	}
-	for _, x := range c.extraColumns() {
-		if strings.HasPrefix(x.typeName, typeName) || typeName == "timestamptz" && x.typeOID == pgtype.TimestamptzOID {
-			example = x.name
-			if schema, err := pgname.ParseSchema(x.name); err != nil || schema != x.name {
-				example = pgname.Quote(x.name)
-			}
-			break
+	// The only spare column of a telling type is a fair guess; a text could be anything.
+	alike := slices.DeleteFunc(c.extraColumns(), func(x column) bool { return x.typeName != typeName })
+	if len(alike) == 1 && typeName != "text" {
+		example = alike[0].name
+		if schema, err := pgname.ParseSchema(example); err != nil || schema != example {
+			example = pgname.Quote(example)
 		}
 	}
 	return fmt.Sprintf("(%s) is missing", typeName), fmt.Sprintf("name the column that stands for it, such as "+

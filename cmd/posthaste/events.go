@@ -127,7 +127,7 @@ type jsonEvent struct {
 	EventType     string          `json:"event_type"`
 	Topic         string          `json:"topic"`
 	Key           string          `json:"partition_key"`
-	CreatedAt     time.Time       `json:"created_at"`
+	CreatedAt     *time.Time      `json:"created_at"`
 	PublishedAt   *time.Time      `json:"published_at"`
 	Payload       string          `json:"payload"`
 	Headers       json.RawMessage `json:"headers"`
@@ -142,8 +142,9 @@ func writeEventJSON(screen term.Screen, e postgres.StoredEvent) error {
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(jsonEvent{
 		ID: e.ID, EventID: e.EventID.String(), AggregateType: e.AggregateType, AggregateID: e.AggregateID,
-		EventType: e.EventType, Topic: e.Topic, Key: e.Key, CreatedAt: e.CreatedAt, PublishedAt: orNull(e.PublishedAt),
-		Payload: string(e.Payload), Headers: headers,
+		EventType: e.EventType, Topic: e.Topic, Key: e.Key, CreatedAt: orNull(e.CreatedAt),
+		PublishedAt: orNull(e.PublishedAt),
+		Payload:     string(e.Payload), Headers: headers,
 	})
 }
 
@@ -151,8 +152,16 @@ func writeEventJSON(screen term.Screen, e postgres.StoredEvent) error {
 var eventColumns = []string{"ID", "CREATED", "STATE", "TOPIC", "KEY", "TYPE", "EVENT ID"}
 
 func eventCells(e postgres.StoredEvent) []string {
-	return []string{fmt.Sprint(e.ID), e.CreatedAt.Format(time.RFC3339), eventState(e), e.Topic, e.Key, e.EventType,
+	return []string{fmt.Sprint(e.ID), orNone(e.CreatedAt, time.RFC3339), eventState(e), e.Topic, e.Key, e.EventType,
 		e.EventID.String()}
+}
+
+// orNone formats a time that the table may not have.
+func orNone(t time.Time, layout string) string {
+	if t.IsZero() {
+		return "none"
+	}
+	return t.Format(layout)
 }
 
 func eventState(e postgres.StoredEvent) string {

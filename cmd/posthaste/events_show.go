@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,11 +82,11 @@ func showEvent(screen term.Screen, e postgres.StoredEvent, pretty bool) error {
 		{"id", fmt.Sprint(e.ID)},
 		{"event id", e.EventID.String()},
 		{"state", state},
-		{"created", e.CreatedAt.Format(time.RFC3339Nano)},
+		{"created", orNone(e.CreatedAt, time.RFC3339Nano)},
 		{"topic", term.Plain(e.Topic)},
 		{"key", term.Plain(e.Key)},
 		{"type", term.Plain(e.EventType)},
-		{"aggregate", term.Plain(e.AggregateType) + " " + term.Plain(e.AggregateID)},
+		{"aggregate", strings.TrimSpace(term.Plain(e.AggregateType) + " " + term.Plain(e.AggregateID))},
 		{"headers", headers},
 	} {
 		if _, err := fmt.Fprintf(screen, "%s %s\n", screen.Bold(fmt.Sprintf("%-9s", field[0])), field[1]); err != nil {

@@ -71,7 +71,7 @@ func tailWriter(screen term.Screen, json bool) func(postgres.StoredEvent) error 
 		return func(e postgres.StoredEvent) error { return table.Row(eventCells(e)...) }
 	}
 	return func(e postgres.StoredEvent) error {
-		created := screen.Dim(e.CreatedAt.Format(time.DateTime))
+		created := screen.Dim(orNone(e.CreatedAt, time.DateTime))
 		_, err := fmt.Fprintf(screen, "%s  %-8d  %-11s  %s  %s  %s\n", created, e.ID, eventState(e),
 			term.Plain(e.Topic),
 			screen.Bold(term.Plain(e.Key)), term.Plain(e.EventType))
