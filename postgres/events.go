@@ -25,7 +25,7 @@ type StoredEvent struct {
 	EventType     string
 	Topic         string
 	Key           string
-	CreatedAt     time.Time // zero where the table has none; years beyond 1 and 9999, infinity too, become the first or the last that RFC 3339 has
+	CreatedAt     time.Time // zero where the table has none; what RFC 3339 can't say becomes the first or last it can
 	PublishedAt   time.Time // zero while unpublished
 	Payload       []byte    // as PostgreSQL prints it, byte for byte the record's value; nil where it was not asked for
 	Headers       []byte    // the column headers as PostgreSQL prints it, nil for none
@@ -96,11 +96,11 @@ func OpenEvents(ctx context.Context, conn *pgx.Conn, names Names) (*Events, erro
 // Now returns the database clock, which times are compared on.
 func (e *Events) Now(ctx context.Context) (time.Time, error) { return clock(ctx, e.conn) }
 
-// needIndex refuses a walk that would have to sort the whole table.
 // need refuses a filter that the table can't serve: by a column that it has not, or without the index to walk along.
 func (e *Events) need(f *EventFilter) error {
 	for usual, wanted := range map[string]bool{
-		"created_at": !f.Since.IsZero() || !f.Until.IsZero(), "event_type": f.Type != "", "aggregate_id": f.AggregateID != "",
+		"created_at": !f.Since.IsZero() || !f.Until.IsZero(),
+		"event_type": f.Type != "", "aggregate_id": f.AggregateID != "",
 	} {
 		if wanted && slices.Contains(e.lacks, usual) {
 			return Problem{ErrColumn, fmt.Sprintf("%s has no column for %s to look for", e.names.Table, usual),
@@ -110,6 +110,7 @@ func (e *Events) need(f *EventFilter) error {
 	return e.needIndex(f.State)
 }
 
+// needIndex refuses a walk that would have to sort the whole table.
 func (e *Events) needIndex(state EventState) error {
 	id := e.names.Columns.SQL("id")
 	switch {

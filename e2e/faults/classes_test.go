@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -71,18 +70,7 @@ var classCases = map[string]classCase{
 	"id unsupported": {answers(kmsg.InitProducerID, kerr.UnsupportedVersion, always), "outage unsent outage outage"},
 }
 
-func TestClasses(t *testing.T) {
-	t.Parallel()
-	var group sync.WaitGroup
-	for name, c := range classCases {
-		group.Go(func() { // at the same time: they wait for the client's pauses
-			if err := c.check(t.Context()); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-		})
-	}
-	group.Wait()
-}
+func TestClasses(t *testing.T) { atOnce(t, classCases) }
 
 func (c classCase) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)

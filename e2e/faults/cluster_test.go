@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
+	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,6 +15,20 @@ import (
 	"posthaste.dev/posthaste/e2e/check"
 	"posthaste.dev/posthaste/relay"
 )
+
+// atOnce checks all cases at the same time, since they wait for the client's pauses.
+func atOnce[C interface{ check(context.Context) error }](t *testing.T, cases map[string]C) {
+	t.Parallel()
+	var group sync.WaitGroup
+	for name, c := range cases {
+		group.Go(func() {
+			if err := c.check(t.Context()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	group.Wait()
+}
 
 // cluster is a fake Kafka of two brokers.
 type cluster struct {

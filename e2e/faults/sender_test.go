@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -36,18 +35,7 @@ var senderCases = map[string]senderCase{
 	"id fails":         {answers(kmsg.InitProducerID, kerr.UnknownServerError, 1), "UNKNOWN_SERVER_ERROR"},
 }
 
-func TestSender(t *testing.T) {
-	t.Parallel()
-	var group sync.WaitGroup
-	for name, c := range senderCases {
-		group.Go(func() { // at the same time: they wait for the client's pauses
-			if err := c.check(t.Context()); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-		})
-	}
-	group.Wait()
-}
+func TestSender(t *testing.T) { atOnce(t, senderCases) }
 
 func (c senderCase) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)

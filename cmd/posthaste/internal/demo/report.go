@@ -66,7 +66,8 @@ func (d *demo) print(v *verdict) {
 	line("lost", grouped(v.lost), "")
 	line("phantom", grouped(v.phantom), "delivered though rolled back or never written")
 	line("reordered", grouped(v.reordered), "within an order")
-	line("duplicated", grouped(v.duplicated), "at most the %s that the killed relay had not marked", grouped(len(d.blow.open)))
+	line("duplicated", grouped(v.duplicated), "at most the %s that the killed relay had not marked",
+		grouped(len(d.blow.open)))
 	line("events/s", grouped(int(rate+0.5)), "--rate wanted %s", grouped(d.Rate))
 	line("p50 / p99", calm.String(), "ms from commit to consumer, before the kill")
 	line("p50 / p99", all.String(), "with the take-over of %.1f s", d.blow.takeOver.Seconds())
