@@ -232,9 +232,8 @@ func insertSQL(table pgname.Table, columns pgname.Columns, headers, strict bool)
 		text += insertLocks
 	}
 	name := `'` + strings.ReplaceAll(table.String(), `'`, `''`) + `'`
-	return columns.Fill(strings.NewReplacer(
-		"{{table}}", table.String(), "{{name}}", name, "{{class}}", fmt.Sprint(StrictLockClass),
-	).Replace(text + insertTail))
+	return columns.Fill(text+insertTail,
+		"{{table}}", table.String(), "{{name}}", name, "{{class}}", fmt.Sprint(StrictLockClass))
 }
 
 // parameters turns records into one array for each parameter.

@@ -55,24 +55,31 @@ type grants struct {
 	strings.Builder
 }
 
-func (g *grants) say(format string, args ...any) { fmt.Fprintf(g, "\n-- "+format+"\n", args...) }
-
-func (g *grants) grant(format string, args ...any) {
-	fmt.Fprintf(g, "grant "+g.names.sql(format)+";\n", args...)
+// say writes a comment. Names may hold line ends, and what follows one must not become a statement.
+func (g *grants) say(format string, args ...any) {
+	fmt.Fprintf(g, "\n-- %s\n", strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n-- "))
 }
+
+func (g *grants) grant(rights, on, role string) {
+	fmt.Fprintf(g, "grant %s on %s to %s;\n", rights, on, role)
+}
+
+func (g *grants) side(table string) string { return pgname.Quote(g.names.Schema) + "." + table }
+
+func (g *grants) use(schema, role string) { g.grant("usage", "schema "+pgname.Quote(schema), role) }
 
 // writer: an identity column draws its ids without a right on the sequence, a default nextval('...') does not.
 func (g *grants) writer(role string) {
 	g.say("The service: it inserts events and reads none. Strict order needs no further right. Where it reads the id\n"+
-		"-- back, as ORMs do, it also needs: grant select (%s) on %s to %s;",
+		"back, as ORMs do, it also needs: grant select (%s) on %s to %s;",
 		g.names.Columns.SQL("id"), g.names.Table, role)
-	g.grant("usage on schema "+pgname.Quote(g.names.Table.Schema)+" to %s", role)
-	g.grant("insert (%s) on {{table}} to %s", strings.Join(g.written(), ", "), role)
+	g.use(g.names.Table.Schema, role)
+	g.grant("insert ("+strings.Join(g.written(), ", ")+")", g.names.Table.String(), role)
 	if id, ok := g.column("id"); ok && id.identity == "" && g.sequence.Name != "" {
 		if g.sequence.Schema != g.names.Table.Schema {
-			g.grant("usage on schema %s to %s", pgname.Quote(g.sequence.Schema), role)
+			g.use(g.sequence.Schema, role)
 		}
-		g.grant("usage on sequence %s to %s", g.sequence, role)
+		g.grant("usage", "sequence "+g.sequence.String(), role)
 	}
 }
 
@@ -108,12 +115,12 @@ func (g *grants) relay(role string, deletes bool) {
 	}
 	g.say("The relays: they read events, %s, and keep account of one another in the side tables.", why)
 	g.readers(role)
-	g.grant("update ({{published_at}}) on {{table}} to %s", role)
+	g.grant("update ("+g.names.Columns.SQL("published_at")+")", g.names.Table.String(), role)
 	if deletes {
-		g.grant("delete on {{table}} to %s", role)
+		g.grant("delete", g.names.Table.String(), role)
 	}
 	for _, t := range sideTables() {
-		g.grant("%s on {{schema}}.%s to %s", strings.ToLower(strings.Join(sideRights[t], ", ")), t, role)
+		g.grant(strings.ToLower(strings.Join(sideRights[t], ", ")), g.side(t), role)
 	}
 }
 
@@ -121,23 +128,23 @@ func (g *grants) operator(role string) {
 	g.say("Operators and monitoring: they read events and the side tables, and may ask for another number of lanes.")
 	g.readers(role)
 	for _, t := range sideTables() {
-		g.grant("select on {{schema}}.%s to %s", t, role)
+		g.grant("select", g.side(t), role)
 	}
-	g.grant("update (next_lanes) on {{schema}}.outbox to %s", role)
+	g.grant("update (next_lanes)", g.side("outbox"), role)
 }
 
 // readers gives what whoever reads the outbox needs. The sequence tells up to which id no event can appear any more.
 func (g *grants) readers(role string) {
-	g.grant("usage on schema "+pgname.Quote(g.names.Table.Schema)+" to %s", role)
+	g.use(g.names.Table.Schema, role)
 	if g.names.Schema != g.names.Table.Schema {
-		g.grant("usage on schema {{schema}} to %s", role)
+		g.use(g.names.Schema, role)
 	}
-	g.grant("select (%s) on {{table}} to %s", g.read(), role)
+	g.grant("select ("+g.read()+")", g.names.Table.String(), role)
 	if g.sequence.Name != "" {
 		if g.sequence.Schema != g.names.Table.Schema {
-			g.grant("usage on schema %s to %s", pgname.Quote(g.sequence.Schema), role)
+			g.use(g.sequence.Schema, role)
 		}
-		g.grant("select on sequence %s to %s", g.sequence, role)
+		g.grant("select", "sequence "+g.sequence.String(), role)
 	}
 	if g.table.policies {
 		fmt.Fprintf(g, "alter role %s bypassrls; -- row-level security is on and would hide events\n", role)

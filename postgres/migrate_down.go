@@ -104,7 +104,7 @@ func (c *catalog) planDown(last bool) []Step {
 	}
 	if c.register != nil {
 		steps = append(steps, Step{"take the outbox out of the side tables",
-			c.names.sql("delete from {{schema}}.outbox where name = ") + literal(c.names.Table.String()) + ";"})
+			c.names.sql("delete from {{schema}}.outbox where name = {{literal}};")})
 	}
 	if last {
 		for _, name := range slices.Backward(sideMigrations[:c.version]) {

@@ -139,14 +139,13 @@ func createTable(names Names, headers bool) Step {
 
 // registerStep enters the outbox into the side tables, or corrects who made a table that was dropped by hand.
 func (c *catalog) registerStep(opts MigrateOptions) (Step, bool) {
-	name := literal(c.names.Table.String())
 	if c.register != nil {
 		if c.table != nil || c.register.created {
 			return Step{}, false
 		}
 		return Step{"note that migrate made the table",
-			c.names.sql("update {{schema}}.outbox set created = true where topic_group = '' and name = ") + name +
-				";"}, true
+			c.names.sql("update {{schema}}.outbox set created = true " +
+				"where topic_group = '' and name = {{literal}};")}, true
 	}
 	lanes := opts.Lanes
 	if lanes == 0 {
@@ -156,13 +155,13 @@ func (c *catalog) registerStep(opts MigrateOptions) (Step, bool) {
 	// names. It is positive, the writers' own class is negative.
 	class := fmt.Sprintf("hashtext(%s) & 2147483647",
 		literal("posthaste member "+pgname.Quote(c.names.Schema)+" "+c.names.Table.String()))
-	return Step{fmt.Sprintf("register the outbox with %d lanes", lanes), c.names.sql(fmt.Sprintf(`
+	return Step{fmt.Sprintf("register the outbox with %d lanes", lanes), c.names.sql(`
 insert into {{schema}}.outbox (name, lock_class, created, lanes)
-values (%[1]s, %[2]s, %[3]s, %[4]d);
+values ({{literal}}, {{class}}, {{created}}, {{lanes}});
 insert into {{schema}}.lane (outbox, lane)
 select o.id, l.lane from {{schema}}.outbox o, generate_series(0, o.lanes - 1) l (lane)
-where o.name = %[1]s and o.topic_group = '';`,
-		name, class, strconv.FormatBool(c.table == nil), lanes)[1:])}, true
+where o.name = {{literal}} and o.topic_group = '';`[1:],
+		"{{class}}", class, "{{created}}", strconv.FormatBool(c.table == nil), "{{lanes}}", strconv.Itoa(lanes))}, true
 }
 
 // MigrateSQL returns what Migrate runs on an empty database, for psql or for a review.

@@ -50,10 +50,11 @@ func (n Names) WithColumns(mapping string) (Names, error) {
 	return n, nil
 }
 
-// sql fills a statement's names in: {{table}}, {{schema}} and the columns, such as {{id}}.
-func (n Names) sql(text string) string {
-	text = strings.NewReplacer("{{table}}", n.Table.String(), "{{schema}}", pgname.Quote(n.Schema)).Replace(text)
-	return n.Columns.Fill(text)
+// sql fills a statement's names in: {{table}}, {{schema}}, the columns, such as {{id}}, {{literal}}, which is the table's
+// name as a string constant, and what the pairs name.
+func (n Names) sql(text string, pairs ...string) string {
+	return n.Columns.Fill(text, append(pairs, "{{table}}", n.Table.String(), "{{schema}}", pgname.Quote(n.Schema),
+		"{{literal}}", literal(n.Table.String()))...)
 }
 
 // widen says where ids are integers that a parameter is a bigint all the same; else it would take the column's type.

@@ -107,7 +107,7 @@ from generate_series(1, 50000) n`))
 				ids, eventIDs := split(make([]relay.Ref, 2000))
 				for what, sql := range map[string]string{"mark": markSQL, "delete": deleteSQL} {
 					// A settle forces its generic plan.
-					explain(what, "force_generic_plan", outbox.widen(names.sql(sql)), []any{ids, eventIDs})
+					explain(what, "force_generic_plan", names.sql(outbox.widen(sql)), []any{ids, eventIDs})
 				}
 			}
 		})

@@ -57,7 +57,7 @@ func newReader(outbox *Outbox) *eventReader {
 		}
 	}
 	return &eventReader{
-		base: outbox.widen(n.sql(base)), lanes: n.sql(lanesFilter), without: n.sql(withoutFilter),
+		base: n.sql(outbox.widen(base)), lanes: n.sql(lanesFilter), without: n.sql(withoutFilter),
 		topics: n.sql(topicsFilter), keys: n.sql(keysFilter), choice: n.sql(choiceCase),
 		tail: n.sql(readTail), shared: make(map[string]string),
 	}

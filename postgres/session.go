@@ -27,9 +27,9 @@ type session struct {
 
 func newSession(conn *pgx.Conn, outbox *Outbox, cfg Config) *session {
 	s := &session{conn: conn, outbox: outbox, reader: newReader(outbox), local: localSQL(cfg.SettleSync)}
-	s.settle = outbox.widen(outbox.Names.sql(markSQL))
+	s.settle = outbox.Names.sql(outbox.widen(markSQL))
 	if cfg.Settle == relay.SettleDelete {
-		s.settle = outbox.widen(outbox.Names.sql(deleteSQL))
+		s.settle = outbox.Names.sql(outbox.widen(deleteSQL))
 	}
 	if outbox.SequenceTrusted {
 		s.look = []string{lastValueSQL + outbox.Sequence, writersOf(outbox.Names)}
@@ -77,7 +77,7 @@ where l.locktype = 'relation' and l.mode = 'RowExclusiveLock'
   and (l.relation = {{literal}}::regclass
        or l.relation in (select relid from pg_partition_tree({{literal}}::regclass)))`
 
-func writersOf(n Names) string { return n.literals(writersSQL) }
+func writersOf(n Names) string { return n.sql(writersSQL) }
 
 // Exchange runs one pipeline: look, settle, read.
 func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result, error) {

@@ -175,7 +175,7 @@ where relid = {{literal}}::regclass or relid in (select relid from pg_partition_
 // analyze. Without one the ids drawn since the lowest unpublished one are a bound.
 func (b *Backlog) estimate(ctx context.Context, tx pgx.Tx, o *Outbox) error {
 	var analyzed *time.Time
-	if err := tx.QueryRow(ctx, o.Names.literals(analyzedSQL)).Scan(&analyzed); err != nil {
+	if err := tx.QueryRow(ctx, o.Names.sql(analyzedSQL)).Scan(&analyzed); err != nil {
 		return err
 	}
 	if analyzed != nil {

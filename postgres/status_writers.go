@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,7 +51,7 @@ func (s *Status) lookAtWriters(ctx context.Context, conn *pgx.Conn) error {
 	}
 	found := &Writers{}
 	err := looking(ctx, conn, statusLimit, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, s.Outbox.Names.literals(openWritersSQL))
+		rows, err := tx.Query(ctx, s.Outbox.Names.sql(openWritersSQL))
 		if err != nil {
 			return err
 		}
@@ -73,9 +72,4 @@ func (s *Status) lookAtWriters(ctx context.Context, conn *pgx.Conn) error {
 		s.Writers = found
 	}
 	return err
-}
-
-// literals fills in {{literal}}, the table's name as a string constant.
-func (n Names) literals(text string) string {
-	return strings.ReplaceAll(text, "{{literal}}", literal(n.Table.String()))
 }

@@ -191,7 +191,7 @@ func (o *Outbox) read(t testing.TB, read reader, query string, args ...any) [][2
 			query = strings.ReplaceAll(query, "{{"+column+"}}", "''")
 		}
 	}
-	rows, err := read(ctx, o.columns.Fill(strings.ReplaceAll(query, "{{table}}", o.table.String())), args)
+	rows, err := read(ctx, o.columns.Fill(query, "{{table}}", o.table.String()), args)
 	if err != nil {
 		t.Fatalf("read outbox %s: %v", o.Table, err)
 	}

@@ -173,9 +173,9 @@ func (c Columns) String() string {
 	return strings.Join(pairs, ",")
 }
 
-// Fill replaces {{id}}, {{event_id}} and so on in a statement.
-func (c Columns) Fill(sql string) string {
-	pairs := make([]string, 0, 2*len(columns))
+// Fill replaces {{id}}, {{event_id}} and so on in a statement, and what the pairs name. It does all at once: filled in
+// one after the other, a name that holds such signs would be taken for a place to fill.
+func (c Columns) Fill(sql string, pairs ...string) string {
 	for _, usual := range columns {
 		pairs = append(pairs, "{{"+usual+"}}", c.SQL(usual))
 	}
