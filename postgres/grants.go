@@ -28,7 +28,7 @@ func DefaultRoles() Roles {
 // It does not make the roles. What every role may do by PostgreSQL's defaults is not granted anew: advisory locks,
 // hashtext and pg_locks need no right.
 func GrantsSQL(ctx context.Context, conn *pgx.Conn, names Names, roles Roles) (string, error) {
-	c, err := look(ctx, conn, names)
+	c, err := lookImpatiently(ctx, conn, names)
 	if err != nil {
 		return "", fmt.Errorf("print grants: %w", err)
 	}

@@ -111,10 +111,10 @@ func RemoveGroup(ctx context.Context, conn *pgx.Conn, names Names, name string) 
 // changeGroups runs a change alone: no migration and no other change meanwhile, and no relay can join, since its row
 // refers to one that is locked here.
 func changeGroups(ctx context.Context, conn *pgx.Conn, names Names, change func(pgx.Tx) error) error {
-	if err := Check(ctx, conn, names); err != nil {
+	if err := Check(ctx, conn, names, RightRead); err != nil {
 		return err
 	}
-	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		for _, lock := range []struct{ sql, arg string }{
 			{migrateLockSQL, names.Schema}, {names.sql(lockOutboxSQL), names.Table.String()},
 		} {
@@ -127,6 +127,7 @@ func changeGroups(ctx context.Context, conn *pgx.Conn, names Names, change func(
 		}
 		return change(tx)
 	})
+	return translate(err)
 }
 
 // Check names everything that a group can't have.

@@ -60,15 +60,16 @@ type Server struct {
 // reading the highest id through the primary key.
 //
 // The Outbox is never nil: with a *SchemaError it holds what could be learnt. Other errors are those of the
-// connection. Without rights, RightUpdate is meant. With any of the problems a relay must not run; warnings stand in
+// connection, or a Problem of kind ErrBusy while the table is locked. Without rights, RightUpdate is meant. With any of the problems a relay must not run; warnings stand in
 // the Outbox.
 func Inspect(ctx context.Context, conn *pgx.Conn, names Names, rights ...Right) (*Outbox, error) {
-	c, err := look(ctx, conn, names)
+	c, err := lookImpatiently(ctx, conn, names)
 	if err != nil {
 		return &Outbox{Names: names}, err
 	}
 	outbox := c.outbox()
-	if err := outbox.judgeSequence(ctx, conn, c); err != nil {
+	err = impatiently(ctx, conn, names, func() error { return outbox.judgeSequence(ctx, conn, c) })
+	if err != nil {
 		return outbox, err
 	}
 	return outbox, c.judge(rights)
@@ -77,7 +78,7 @@ func Inspect(ctx context.Context, conn *pgx.Conn, names Names, rights ...Right) 
 // Check is Inspect without facts and warnings, for whoever only needs to know whether the outbox is still sound, as a
 // relay does once a minute: a dozen catalog queries, no access to the table itself.
 func Check(ctx context.Context, conn *pgx.Conn, names Names, rights ...Right) error {
-	c, err := look(ctx, conn, names)
+	c, err := lookImpatiently(ctx, conn, names)
 	if err != nil {
 		return err
 	}

@@ -47,11 +47,40 @@ func lookAsReader(ctx context.Context, conn *pgx.Conn, names Names) (c *catalog,
 		return o.judgeSequence(ctx, tx, c)
 	})
 	if tooLong(err) {
-		err = &SchemaError{Outbox: names.Table.String(), Problems: []Problem{{ErrBusy,
-			fmt.Sprintf("table %s is locked, so nothing can be said of it", names.Table),
-			"wait for the transaction that holds the lock, or end it; pg_locks shows which it is"}}}
+		err = &SchemaError{Outbox: names.Table.String(), Problems: []Problem{names.locked()}}
 	}
 	return c, o, err
+}
+
+func (n Names) locked() Problem {
+	return Problem{ErrBusy, fmt.Sprintf("table %s is locked, so nothing can be said of it", n.Table),
+		"wait for the transaction that holds the lock, or end it; pg_locks shows which it is"}
+}
+
+// lockPatienceSQL lets more time pass than a migration waits, with all others behind it, to add a column.
+const lockPatienceSQL = `select set_config('lock_timeout', '5s', true)`
+
+// impatiently runs looks in a transaction that does not wait for long where somebody has locked the table for himself
+// alone; then the error is a Problem.
+func impatiently(ctx context.Context, conn *pgx.Conn, names Names, do func() error) error {
+	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, lockPatienceSQL); err != nil {
+			return err
+		}
+		return do()
+	})
+	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok && refusal.Code == "55P03" { // lock_not_available
+		return names.locked()
+	}
+	return err
+}
+
+func lookImpatiently(ctx context.Context, conn *pgx.Conn, names Names) (c *catalog, err error) {
+	err = impatiently(ctx, conn, names, func() error {
+		c, err = look(ctx, conn, names)
+		return err
+	})
+	return c, err
 }
 
 // tooLong tells whether a statement was ended because it took longer than its limit.

@@ -95,7 +95,7 @@ func (o MigrateOptions) check() error {
 }
 
 func (m *Migration) rehearse(ctx context.Context, conn *pgx.Conn, names Names, opts MigrateOptions) error {
-	c, err := look(ctx, conn, names)
+	c, err := lookImpatiently(ctx, conn, names)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (m *Migration) create(ctx context.Context, conn *pgx.Conn, names Names, opt
 		}
 		c, err := look(ctx, tx, names)
 		if err != nil {
-			return err
+			return translate(err)
 		}
 		m.stood = c.stood()
 		p, err := c.plan(opts)
@@ -163,7 +163,7 @@ func (m *Migration) create(ctx context.Context, conn *pgx.Conn, names Names, opt
 // adopt does what an existing table needs. Its lock is a second one, taken by asking again and again: whoever waits
 // inside a statement holds a snapshot, a concurrent index build waits for all snapshots, and the two would deadlock.
 func (m *Migration) adopt(ctx context.Context, conn *pgx.Conn, names Names, opts MigrateOptions) (err error) {
-	c, err := look(ctx, conn, names)
+	c, err := lookImpatiently(ctx, conn, names)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (m *Migration) adopt(ctx context.Context, conn *pgx.Conn, names Names, opts
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 
-	if c, err = look(ctx, conn, names); err != nil {
+	if c, err = lookImpatiently(ctx, conn, names); err != nil {
 		return err
 	}
 	if p, err = c.plan(opts); err != nil {

@@ -54,7 +54,7 @@ func (m *Migration) remove(ctx context.Context, tx pgx.Tx, names Names, opts Mig
 	}
 	c, err := look(ctx, tx, names)
 	if err != nil {
-		return err
+		return translate(err)
 	}
 	if problems := c.refuseDown(); len(problems) > 0 {
 		return &SchemaError{Outbox: names.Table.String(), Problems: problems}
