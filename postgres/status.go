@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // Status is one look at an outbox from outside. Times are those of the database clock.
@@ -105,7 +106,7 @@ type Backlog struct {
 	LowestID int64 // of those counted, 0 for none
 
 	// Oldest is the smallest created_at of those counted, zero for none. It is when the writer's transaction began,
-	// or what the writer put there, so it may lie in the future; when the event was committed is not known.
+	// or what the writer put there, so it may lie in the future (years beyond 1 and 9999 become those); when the event was committed is not known.
 	Oldest time.Time
 }
 
@@ -134,13 +135,13 @@ func (s *Status) lookAtBacklog(ctx context.Context, conn *pgx.Conn) error {
 	}
 	var b Backlog
 	err := looking(ctx, conn, statusLimit, func(tx pgx.Tx) error {
-		var oldest *time.Time
+		var oldest pgtype.Timestamptz
 		err := tx.QueryRow(ctx, s.Outbox.backlogStatement(), MaxCounted+1).Scan(&b.Count, &b.LowestID, &oldest)
 		if err != nil {
 			return err
 		}
-		if oldest != nil {
-			b.Oldest = *oldest
+		if oldest.Valid {
+			b.Oldest = printable(oldest)
 		}
 		if b.Capped = b.Count > MaxCounted; !b.Capped {
 			return nil

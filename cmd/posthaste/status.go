@@ -102,7 +102,10 @@ func runStatus(ctx context.Context, db settings.Database, screen term.Screen, o 
 		case err != nil && (!o.watch || first):
 			return err
 		}
-		text, attention := statusText(screen, s, err, o)
+		text, attention, err := statusText(screen, s, err, o)
+		if err != nil {
+			return err
+		}
 		if o.watch && !o.json {
 			err = screen.Redraw(text)
 		} else {
@@ -144,27 +147,29 @@ func lookAtOutbox(ctx context.Context, db settings.Database) (*postgres.Status, 
 }
 
 // statusText is one look as it is printed, and what in it needs a person.
-func statusText(screen term.Screen, s *postgres.Status, err error, o statusOptions) (string, []string) {
+func statusText(screen term.Screen, s *postgres.Status, err error, o statusOptions) (string, []string, error) {
 	var b strings.Builder
 	now := time.Now().UTC()
 	switch {
 	case err != nil && o.json:
 		line, _ := json.Marshal(map[string]any{"time": now, "error": err.Error()})
-		fmt.Fprintf(&b, "%s\n", line)
-		return b.String(), nil
+		return string(line) + "\n", nil, nil
 	case err != nil:
 		fmt.Fprintf(&b, "%s  no answer: %v\n", now.Format(time.TimeOnly), err)
-		return b.String(), nil
+		return b.String(), nil, nil
 	}
 	attention := o.limits.attention(s)
 	if o.json {
-		line, _ := json.Marshal(statusJSON(s, attention)) // nothing in it can fail to be encoded
-		return string(line) + "\n", attention
+		line, err := json.Marshal(statusJSON(s, attention))
+		if err != nil {
+			return "", nil, fmt.Errorf("encode status: %w", err)
+		}
+		return string(line) + "\n", attention, nil
 	}
 	p := statusPrinter{screen, &b}
 	p.print(s, attention)
 	if o.watch && !screen.Moves {
 		b.WriteString("\n")
 	}
-	return b.String(), attention
+	return b.String(), attention, nil
 }
