@@ -66,6 +66,10 @@ func TestDifferences(t *testing.T) {
 			postgres.WorksBut, postgres.ErrIndex, `"b" is invalid`, "migrate up"},
 		"no default": {"alter table outbox_event alter created_at drop default", postgres.WorksBut, postgres.ErrColumn,
 			"created_at has no default", "set default now()"},
+		"generated key": {"alter table outbox_event drop partition_key; alter table outbox_event add partition_key text " +
+			"generated always as (aggregate_id) stored not null", postgres.WorksBut, postgres.ErrColumn,
+			"partition_key is generated, so an insert that gives it fails, and Posthaste's Go writer gives it",
+			"drop expression"},
 		"demanding column": {"alter table outbox_event add tenant text not null", postgres.WorksBut, postgres.ErrColumn,
 			"tenant is none of an outbox's", "set default"},
 		"no vacuum": {"alter table outbox_event set (autovacuum_enabled = off)", postgres.WorksBut, postgres.ErrTable,
@@ -166,6 +170,34 @@ func TestDifferencesAllAtOnce(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%v", list)
 			}
+		}
+	})
+}
+
+// No unique index on ids alone is possible where the table is not partitioned by them, and none concurrently on any
+// partitioned table: whoever is told to make one must be able to.
+func TestDifferencesOfAPartitionedTable(t *testing.T) {
+	eachMajor(t, func(t *testing.T, url string) {
+		d := newDatabase(t, url)
+		exec(t, d.admin, `
+			create table outbox_event (id bigint not null generated always as identity, event_id uuid not null,
+			    aggregate_type text not null, aggregate_id text not null, event_type text not null, payload jsonb not null,
+			    topic text not null, partition_key text not null, created_at timestamptz not null default now(),
+			    published_at timestamptz) partition by list (topic)`,
+			"create table p partition of outbox_event default")
+		n := names(t, "outbox_event", "posthaste")
+		up(t, d.admin, n, postgres.MigrateOptions{})
+		_, all, err := postgres.Differences(t.Context(), d.admin, n)
+		must(t, err)
+		for _, x := range all {
+			if sql, ok := strings.CutPrefix(x.Fix, "run: "); ok {
+				exec(t, d.admin, sql)
+			}
+		}
+		if !slices.ContainsFunc(all, func(x postgres.Difference) bool {
+			return x.Severity == postgres.Note && strings.Contains(x.Cause, "id is not unique across partitions")
+		}) {
+			t.Errorf("not told that ids are not unique across partitions; told are %v", all)
 		}
 	})
 }

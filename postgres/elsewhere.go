@@ -55,7 +55,7 @@ func elsewhere(ctx context.Context, db beginner, names Names) (registered, unrea
 		other := Names{Table: names.Table, Schema: s.Name, Columns: names.Columns}
 		if !s.MayRead {
 			unreadable = append(unreadable, Problem{ErrElsewhere,
-				fmt.Sprintf("role may not read the side tables in schema %s, which may hold %s too", s.Name,
+				fmt.Sprintf("this role may not read the side tables in schema %s, which may hold %s too", s.Name,
 					names.Table),
 				"see that no relay works on the table by them"})
 			continue

@@ -79,7 +79,11 @@ func (d *differences) compareColumns() {
 			d.warn(ErrColumn, d.alter("alter column %s set default now()", sqlName(name)),
 				"column %s has no default, so every insert must give it, and Posthaste's Go writer does not", name)
 		}
-		odd := col.defaultText != "" && want.name != "id" && want.name != "published_at"
+		if col.generated != "" && want.name != "created_at" {
+			d.warn(ErrColumn, d.alter("alter column %s drop expression", sqlName(name)),
+				"column %s is generated, so an insert that gives it fails, and Posthaste's Go writer gives it", name)
+		}
+		odd := col.defaultText != "" && col.generated == "" && want.name != "id" && want.name != "published_at"
 		if odd && (want.name != "created_at" || !slices.Contains(timeDefaults, col.defaultText)) {
 			d.note(ErrColumn, "if it hides mistakes, "+d.alter("alter column %s drop default", sqlName(name)),
 				"column %s has the default %s", name, col.defaultText)
@@ -176,6 +180,9 @@ func (d *differences) compareKeys() {
 	case partitioned && unique(id.number, false):
 		d.note(ErrUnique, "nothing needs to be done while all ids come from one sequence",
 			"%s is unique only together with other columns", id.name)
+	case partitioned:
+		d.note(ErrUnique, "nothing needs to be done while all ids come from one sequence",
+			"%s is not unique across partitions", id.name)
 	default:
 		d.warn(ErrUnique, d.concurrently(id.name, name),
 			"%s is not unique: ids that repeat make the order of events a matter of chance", id.name)
