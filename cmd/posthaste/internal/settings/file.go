@@ -39,7 +39,7 @@ func place(path string, line int) string { return fmt.Sprintf("%s:%d", path, lin
 // readFile reads a file of settings. What is wrong with single keys goes into its problems; an error means that nothing
 // of it could be understood. Neither quotes a value, which may be a secret.
 func readFile(path string) (*File, error) {
-	text, err := os.ReadFile(path)
+	text, err := readBounded(path)
 	if err != nil {
 		return nil, unreadable(err)
 	}
@@ -58,38 +58,68 @@ func readFile(path string) (*File, error) {
 	return f, nil
 }
 
+// maxFile bounds a file of settings. A wrong name can lead to a dump, or to a device without an end.
+const maxFile = 1 << 16
+
+// readBounded reads a file, or what stands in for one: a pipe, as in --config <(...), is fine.
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("it has more than %d bytes, and no file of settings has", maxFile)
+	}
+	return text, err
+}
+
 // parseYAML returns the only document of a text, nil for an empty one.
 func parseYAML(text []byte) (*yaml.Node, error) {
 	loader, err := yaml.NewLoader(strings.NewReader(string(text)))
 	if err != nil {
-		return nil, notYAML(err)
+		return nil, notYAML(text, err)
 	}
 	var first, second yaml.Node
 	if err := loader.Load(&first); errors.Is(err, io.EOF) || err == nil && len(first.Content) == 0 {
 		return nil, nil
 	} else if err != nil {
-		return nil, notYAML(err)
+		return nil, notYAML(text, err)
 	}
 	if err := loader.Load(&second); err == nil {
 		return nil, atLine{max(second.Line, 1), errors.New("a second document begins; want one")}
 	} else if !errors.Is(err, io.EOF) {
-		return nil, notYAML(err)
+		return nil, notYAML(text, err)
 	}
 	return first.Content[0], nil
 }
 
 // notYAML says where a text stops being YAML. The library's sentence is left out where it quotes the text.
-func notYAML(err error) error {
+func notYAML(given []byte, err error) error {
 	const way = "; a value with signs such as @ % * [ # stands in quotes"
 	load, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok {
 		return errors.New("not YAML" + way)
 	}
 	text := "not YAML" + way
+	if strings.Contains(load.Message, "cannot start any token") && indentedByTab(given, load.Mark.Line) {
+		return atLine{load.Mark.Line, errors.New("not YAML: a tab stands where only blanks indent")}
+	}
 	if !strings.Contains(load.Message, "anchor") {
 		text = "not YAML: " + load.Message + way
 	}
 	return atLine{max(load.Mark.Line, 1), errors.New(text)}
+}
+
+// indentedByTab tells whether a tab stands in the indentation of a line; the first is 1.
+func indentedByTab(text []byte, line int) bool {
+	lines := strings.Split(string(text), "\n")
+	if line < 1 || line > len(lines) {
+		return false
+	}
+	given := lines[line-1]
+	return strings.Contains(given[:len(given)-len(strings.TrimLeft(given, " \t"))], "\t")
 }
 
 func (f *File) refuse(name string, line int, want string) {

@@ -184,7 +184,8 @@ func TestNotYAML(t *testing.T) {
 		"kafka:\n  password: %sesame\n":          "f:2: not YAML: found character that cannot start",
 		"kafka:\n  password: sesame: street\n":   "f:2: not YAML: mapping values are not allowed",
 		"kafka:\n  password: \"sesame\n":         "f:3: not YAML: found unexpected end of stream",
-		"kafka:\n\tpassword: sesame\n":           "f:2: not YAML",
+		"kafka:\n\tpassword: sesame\n":           "f:2: not YAML: a tab stands where only blanks indent",
+		"kafka:\n  password: \tx @sesame: a\n":   "f:2: not YAML",
 		"kafka:\n  brokers: [::1]:9092\n":        "f:2: not YAML",
 		"- sesame\n":                             "f:1: want sections",
 		"sesame":                                 "f:1: want sections",
@@ -200,6 +201,27 @@ func TestNotYAML(t *testing.T) {
 		if err != nil && (strings.Contains(err.Error(), "sesame") || strings.Contains(err.Error(), "not set")) {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// A name that leads to something without an end, or to a dump, is an answer and no reason to fill the memory.
+func TestFilesAreSmall(t *testing.T) {
+	large := write(t, strings.Repeat("# nothing\n", 10_000))
+	t.Chdir(t.TempDir())
+	for _, path := range []string{large, "/dev/zero"} {
+		for _, variable := range []string{ConfigEnv, "POSTHASTE_KAFKA_PASSWORD_FILE"} {
+			_, err := Load(Gather(nil, []string{"KAFKA_BROKERS=b1:9092", variable + "=" + path}))
+			want := variable + `="` + path + `": can't be read: it has more than 65536 bytes`
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v; want %s", err, want)
+			}
+		}
+	}
+	if err := os.Symlink("/dev/zero", ".env"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(Gather(nil, []string{"KAFKA_BROKERS=b1:9092"})); err == nil || !strings.Contains(err.Error(), ".env: can't be read") {
+		t.Errorf(".env: %v", err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -183,7 +182,7 @@ func (l *loader) either(s Setting, g given, has bool, fileName, path string) (gi
 		l.refuse(Problem{Name: s.Env + "_FILE", Given: quote(path), Source: g.origin.source(), Want: want})
 		return g, false
 	}
-	text, err := os.ReadFile(path)
+	text, err := readBounded(path)
 	if err != nil {
 		return refuse(unreadable(err).Error())
 	}

@@ -85,14 +85,15 @@ func (from Sources) configName() (name, source string) {
 // readDotEnv reads a file of KEY=VALUE lines. A missing one is empty. Its errors never quote the file, which may hold
 // secrets.
 func readDotEnv(path string) (map[string]string, error) {
-	values, err := godotenv.Read(path)
+	text, err := readBounded(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		if pathError, ok := errors.AsType[*fs.PathError](err); ok {
-			return nil, unreadable(pathError)
-		}
+		return nil, unreadable(err)
+	}
+	values, err := godotenv.UnmarshalBytes(text)
+	if err != nil {
 		return nil, errors.New("a line is not KEY=VALUE; values with blanks or # stand in double quotes")
 	}
 	return values, nil
