@@ -1,11 +1,13 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 
@@ -47,7 +49,7 @@ func Connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 		return nil, ctx.Err()
 	}
 	e := &ConnectError{Source: err, Where: fmt.Sprintf("%s port %d, user %s, database %s",
-		config.Host, config.Port, config.User, config.Database)}
+		config.Host, config.Port, config.User, cmp.Or(config.Database, config.User))} // as the server takes it
 	e.explain(ctx)
 	return nil, e
 }
@@ -75,6 +77,8 @@ func (e *ConnectError) explain(ctx context.Context) {
 			e.Fix = "check user and password; in a URL the password's @ / # % : ? stand percent-encoded (@ is %40)"
 		case refusal.Code == "3D000":
 			e.Fix = "check the database's name at the end of DATABASE_URL, or create it"
+		case strings.HasPrefix(refusal.Code, "22"), refusal.Code == "42704", refusal.Code == "42601":
+			e.Fix = "correct the parameters at the end of DATABASE_URL, or PGOPTIONS"
 		case refusal.Code == "53300":
 			e.Fix, e.Waits = "raise max_connections, or end connections that nobody uses", true
 		default:
@@ -94,6 +98,9 @@ func (e *ConnectError) explain(ctx context.Context) {
 		e.Fix = "switch it on there (ssl = on), or use sslmode=disable where nobody can listen"
 	case errors.As(err, &record):
 		e.Cause, e.Fix = innermost(err), "check host and port: what answers there is no PostgreSQL"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		e.Cause, e.Waits = "the connection was closed at once", true
+		e.Fix = "check host and port: what answers there may be no PostgreSQL"
 	case errors.As(err, &lookup):
 		e.Cause, e.Fix, e.Waits = fmt.Sprintf("no host %s", lookup.Name), "check the host in DATABASE_URL", true
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):

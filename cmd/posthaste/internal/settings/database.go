@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -18,6 +19,9 @@ var errEncoding = errors.New("not a URL as it stands; want postgres://user:passw
 // parseDatabase reads a DATABASE_URL, and the PG* variables for what it leaves out, as libpq does.
 func parseDatabase(dsn string) (*pgx.ConnConfig, error) {
 	isURL := strings.Contains(dsn, "://")
+	if isURL && strings.ContainsAny(dsn[:1], `"'`) {
+		return nil, errors.New("leave out the quotes around it: here they are part of the value")
+	}
 	if isURL {
 		if err := checkURL(dsn); err != nil {
 			return nil, err
@@ -57,6 +61,12 @@ func checkURL(dsn string) error {
 	if u.Fragment != "" || strings.Contains(dsn, "#") || strings.Contains(u.Path, "@") ||
 		strings.Count(u.Path, "/") > 1 {
 		return errEncoding
+	}
+	for host := range strings.SplitSeq(u.Host, ",") {
+		_, port, given := strings.Cut(host[strings.LastIndex(host, "]")+1:], ":")
+		if n, err := strconv.Atoi(port); given && port != "" && (err != nil || n < 1 || n > 65535) {
+			return errors.New("the port is no number from 1 to 65535")
+		}
 	}
 	for key := range u.Query() {
 		if strings.ContainsAny(key, "@/:") {

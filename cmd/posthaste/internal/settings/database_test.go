@@ -54,6 +54,10 @@ func TestDatabaseURL(t *testing.T) {
 		"postgres://u:sesame@h/d?sslrootcert=/none/x": "no such file",
 		"host=h password=se same":                     "single quotes",
 		"host=h port=x password=sesame":               "key=value",
+		"postgres://u:sesame@h:99999/d":               "the port is no number from 1 to 65535",
+		"postgres://u:sesame@h1:1,h2:0/d":             "the port is no number from 1 to 65535",
+		"'postgres://u:sesame@h/d'":                   "quotes",
+		`"postgres://u:sesame@h/d"`:                   "quotes",
 		"mysql://u:sesame@h/d":                        "postgres://",
 		"sesame":                                      "key=value",
 	} {
