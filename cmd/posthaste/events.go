@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -138,14 +139,19 @@ func writeEventJSON(screen term.Screen, e postgres.StoredEvent) error {
 	if headers == nil {
 		headers = json.RawMessage("null")
 	}
-	encoder := json.NewEncoder(screen)
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(jsonEvent{
+	err := encoder.Encode(jsonEvent{
 		ID: e.ID, EventID: e.EventID.String(), AggregateType: e.AggregateType, AggregateID: e.AggregateID,
 		EventType: e.EventType, Topic: e.Topic, Key: e.Key, CreatedAt: orNull(e.CreatedAt),
 		PublishedAt: orNull(e.PublishedAt),
 		Payload:     string(e.Payload), Headers: headers,
 	})
+	if err == nil {
+		_, err = screen.Write(screen.JSON(line.Bytes()))
+	}
+	return err
 }
 
 // eventColumns head the columns of eventCells.

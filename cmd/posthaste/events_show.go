@@ -23,7 +23,7 @@ func newEventsShow() *cobra.Command {
 		Long: `Show one event whole, by its outbox id or its event id: columns, state, headers and payload.
 
 The payload is shown as PostgreSQL prints it, byte for byte the value of the Kafka record; --payload prints that
-alone, without a line end when it goes to a pipe or a file.`,
+alone, without a line end when it goes to a pipe or a file. A terminal gets signs that don't print as \u escapes.`,
 		Example: `  posthaste events show 4711
   posthaste events show 0190f3a2-7c1e-7b54-9d0e-3f6a5b8c1d2e --pretty
   posthaste events show 4711 --payload > value.json`,
@@ -76,7 +76,7 @@ func showEvent(screen term.Screen, e postgres.StoredEvent, pretty bool) error {
 	}
 	headers := "none"
 	if e.Headers != nil {
-		headers = string(e.Headers)
+		headers = string(screen.JSON(e.Headers))
 	}
 	for _, field := range [][2]string{
 		{"id", fmt.Sprint(e.ID)},
@@ -103,7 +103,7 @@ func showEvent(screen term.Screen, e postgres.StoredEvent, pretty bool) error {
 	return err
 }
 
-// writePayload writes it as it is; a terminal gets a line end, so that the prompt begins a line.
+// writePayload writes it as it is; a terminal gets a line end, so that the prompt begins a line, and no commands.
 func writePayload(screen term.Screen, e postgres.StoredEvent, pretty bool) error {
 	text := e.Payload
 	if pretty {
@@ -114,7 +114,7 @@ func writePayload(screen term.Screen, e postgres.StoredEvent, pretty bool) error
 		text = b.Bytes()
 	}
 	if screen.Terminal {
-		text = append(bytes.Clone(text), '\n')
+		text = append(bytes.Clone(screen.JSON(text)), '\n')
 	}
 	_, err := screen.Write(text)
 	return err

@@ -3,6 +3,8 @@
 package term
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
+	"unicode/utf16"
 
 	"golang.org/x/term"
 )
@@ -111,4 +114,26 @@ func Plain(text string) string {
 		return strconv.QuoteToGraphic(text)
 	}
 	return text
+}
+
+// JSON returns a JSON text as it is, or for a terminal with the signs that don't print escaped: in the strings of JSON,
+// where alone they can stand, that means the same.
+func (s Screen) JSON(text []byte) []byte {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
+	if !s.Terminal || !bytes.ContainsFunc(text, odd) {
+		return text
+	}
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		switch {
+		case !odd(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.Bytes()
 }

@@ -22,6 +22,23 @@ func TestPlainStaysInItsCell(t *testing.T) {
 	}
 }
 
+func TestJSONCommandsNoTerminal(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"{\"a\": \"é\",\n\t\"b\": \"\\u0007\"}": "{\"a\": \"é\",\n\t\"b\": \"\\u0007\"}",
+		"\"\u009b31m\"":                         `"\u009b31m"`,
+		"\"\u202eright\x7f\"":                   `"\u202eright\u007f"`,
+		"\"\U000e0041\"":                        `"\udb40\udc41"`,
+	} {
+		if got := (Screen{Terminal: true}).JSON([]byte(text)); string(got) != want {
+			t.Errorf("%q is printed as %s, want %s", text, got, want)
+		}
+		if got := (Screen{}).JSON([]byte(text)); string(got) != text {
+			t.Errorf("%q goes to a pipe as %s", text, got)
+		}
+	}
+}
+
 // What is no terminal gets neither colours nor a head nor a picture drawn anew.
 func TestPipeIsPlain(t *testing.T) {
 	t.Parallel()
