@@ -66,8 +66,9 @@ func TestDifferences(t *testing.T) {
 			postgres.WorksBut, postgres.ErrIndex, `"b" is invalid`, "migrate up"},
 		"no default": {"alter table outbox_event alter created_at drop default", postgres.WorksBut, postgres.ErrColumn,
 			"created_at has no default", "set default now()"},
-		"generated key": {"alter table outbox_event drop partition_key; alter table outbox_event add partition_key text " +
-			"generated always as (aggregate_id) stored not null", postgres.WorksBut, postgres.ErrColumn,
+		"generated key": {"alter table outbox_event drop partition_key; " +
+			"alter table outbox_event add partition_key text generated always as (aggregate_id) stored not null",
+			postgres.WorksBut, postgres.ErrColumn,
 			"partition_key is generated, so an insert that gives it fails, and Posthaste's Go writer gives it",
 			"drop expression"},
 		"demanding column": {"alter table outbox_event add tenant text not null", postgres.WorksBut, postgres.ErrColumn,
@@ -181,8 +182,9 @@ func TestDifferencesOfAPartitionedTable(t *testing.T) {
 		d := newDatabase(t, url)
 		exec(t, d.admin, `
 			create table outbox_event (id bigint not null generated always as identity, event_id uuid not null,
-			    aggregate_type text not null, aggregate_id text not null, event_type text not null, payload jsonb not null,
-			    topic text not null, partition_key text not null, created_at timestamptz not null default now(),
+			    aggregate_type text not null, aggregate_id text not null, event_type text not null,
+			    payload jsonb not null, topic text not null, partition_key text not null,
+			    created_at timestamptz not null default now(),
 			    published_at timestamptz) partition by list (topic)`,
 			"create table p partition of outbox_event default")
 		n := names(t, "outbox_event", "posthaste")

@@ -60,8 +60,8 @@ type Server struct {
 // reading the highest id through the primary key.
 //
 // The Outbox is never nil: with a *SchemaError it holds what could be learnt. Other errors are those of the
-// connection, or a Problem of kind ErrBusy while the table is locked. Without rights, RightUpdate is meant. With any of the problems a relay must not run; warnings stand in
-// the Outbox.
+// connection, or a Problem of kind ErrBusy while the table is locked. Without rights, RightUpdate is meant. With any of
+// the problems a relay must not run; warnings stand in the Outbox.
 func Inspect(ctx context.Context, conn *pgx.Conn, names Names, rights ...Right) (*Outbox, error) {
 	c, err := lookImpatiently(ctx, conn, names)
 	if err != nil {

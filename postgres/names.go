@@ -50,8 +50,8 @@ func (n Names) WithColumns(mapping string) (Names, error) {
 	return n, nil
 }
 
-// sql fills a statement's names in: {{table}}, {{schema}}, the columns, such as {{id}}, {{literal}}, which is the table's
-// name as a string constant, and what the pairs name.
+// sql fills a statement's names in: {{table}}, {{schema}}, the columns, such as {{id}}, {{literal}}, which is the
+// table's name as a string constant, and what the pairs name.
 func (n Names) sql(text string, pairs ...string) string {
 	return n.Columns.Fill(text, append(pairs, "{{table}}", n.Table.String(), "{{schema}}", pgname.Quote(n.Schema),
 		"{{literal}}", literal(n.Table.String()))...)

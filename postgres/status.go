@@ -106,7 +106,8 @@ type Backlog struct {
 	LowestID int64 // of those counted, 0 for none
 
 	// Oldest is the smallest created_at of those counted, zero for none. It is when the writer's transaction began,
-	// or what the writer put there, so it may lie in the future (years beyond 1 and 9999 become those); when the event was committed is not known.
+	// or what the writer put there, so it may lie in the future (years beyond 1 and 9999 become those); when the event
+	// was committed is not known.
 	Oldest time.Time
 }
 

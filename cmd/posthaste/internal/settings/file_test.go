@@ -220,7 +220,8 @@ func TestFilesAreSmall(t *testing.T) {
 	if err := os.Symlink("/dev/zero", ".env"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(Gather(nil, []string{"KAFKA_BROKERS=b1:9092"})); err == nil || !strings.Contains(err.Error(), ".env: can't be read") {
+	_, err := Load(Gather(nil, []string{"KAFKA_BROKERS=b1:9092"}))
+	if err == nil || !strings.Contains(err.Error(), ".env: can't be read") {
 		t.Errorf(".env: %v", err)
 	}
 }
