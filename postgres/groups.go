@@ -97,8 +97,8 @@ func RemoveGroup(ctx context.Context, conn *pgx.Conn, names Names, name string) 
 	err := changeGroups(ctx, conn, names, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, names.sql(removeGroupSQL), names.Table.String(), name)
 		if err == nil && (name == "" || tag.RowsAffected() == 0) {
-			names.Group = name
-			return names.noGroup()
+			return Problem{ErrGroup, fmt.Sprintf("outbox %s has no group %q", names.Table, name),
+				names.command("groups") + " lists those that there are"}
 		}
 		return err
 	})

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -42,6 +43,7 @@ func groupsLister(cmd *cobra.Command) func(context.Context, *pgx.Conn, postgres.
 		if err != nil {
 			return err
 		}
+		var b strings.Builder
 		for _, g := range groups {
 			name, topics := g.Name, make([]string, len(g.Topics))
 			for i, p := range g.Topics {
@@ -51,9 +53,10 @@ func groupsLister(cmd *cobra.Command) func(context.Context, *pgx.Conn, postgres.
 			if g.Name == "" {
 				name, list = "-", "all topics that no group has"
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%-20s %4d lanes %3d relays  %s\n", name, g.Lanes, g.Relays, list)
+			fmt.Fprintf(&b, "%-20s %4d lanes %3d relays  %s\n", name, g.Lanes, g.Relays, list)
 		}
-		return nil
+		_, err = io.WriteString(cmd.OutOrStdout(), b.String())
+		return err
 	}
 }
 

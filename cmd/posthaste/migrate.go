@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
@@ -119,8 +120,12 @@ Exit status 3 when a relay of the connected role would refuse to start.`,
 				if err != nil {
 					return err
 				}
-				printOutbox(cmd.OutOrStdout(), outbox)
-				printDifferences(cmd.OutOrStdout(), all, postgres.WorksBut, postgres.Note)
+				var b strings.Builder
+				printOutbox(&b, outbox)
+				printDifferences(&b, all, postgres.WorksBut, postgres.Note)
+				if _, err := io.WriteString(cmd.OutOrStdout(), b.String()); err != nil {
+					return err
+				}
 				return postgres.Refusals(names, all)
 			})
 		},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
@@ -52,10 +53,17 @@ POSTHASTE_CONFIG names, in this order. posthaste config shows them, and where ea
 // usage marks a complaint about arguments as one that --help answers.
 func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError{err}
+		err := check(cmd, args)
+		if err == nil {
+			return nil
 		}
-		return nil
+		if len(args) > 0 && cmd.HasSubCommands() {
+			cmd.SuggestionsMinimumDistance = 2 // cobra's own, which it sets only where it finds the mistake itself
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				err = fmt.Errorf("%w; %s is one", err, near[0])
+			}
+		}
+		return usageError{err}
 	}
 }
 

@@ -74,6 +74,9 @@ func newStatus() *cobra.Command {
 				return usageError{fmt.Errorf("--max-backlog %d: want 0 to %d, up to which is counted", o.maxBacklog,
 					postgres.MaxCounted-1)}
 			}
+			if o.maxAge < 0 {
+				return usageError{fmt.Errorf("--max-age %v: want a duration above 0, or 0 for any age", o.maxAge)}
+			}
 			cfg, err := loadSettings(cmd, settings.GroupDatabase)
 			if err != nil {
 				return err
