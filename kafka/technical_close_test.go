@@ -76,3 +76,26 @@ func TestSenderCloseFlushes(t *testing.T) {
 		t.Errorf("%d of %d records arrived", end.Offset, records)
 	}
 }
+
+// Whoever waits at a client that is replaced after another's failure is not told that the sender is closed.
+func TestSenderReplacedIsNotClosed(t *testing.T) {
+	t.Parallel()
+	s, err := NewSender(Config{Brokers: []string{"127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spent, err := s.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.renew(spent)
+	if err := s.settle(spent, "t", nil, kgo.ErrClientClosed); err == nil || errors.Is(err, errClosed) {
+		t.Errorf("at a replaced client: %v", err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := s.settle(spent, "t", nil, kgo.ErrClientClosed); !errors.Is(err, errClosed) {
+		t.Errorf("at a closed sender: %v", err)
+	}
+}
