@@ -160,7 +160,7 @@ func (s *Sender) settle(client *kgo.Client, name string, known *topic, err error
 		return fmt.Errorf("nothing was sent: %d records or %d bytes wait for Kafka already", maxWaiting,
 			maxWaitingBytes)
 	case errors.Is(err, kgo.ErrClientClosed):
-		if _, err := s.current(); err == nil { // another Send found the client spent, and it was replaced under this one
+		if _, err := s.current(); err == nil { // another Send found the client spent and replaced it under this one
 			return errors.New("no acknowledgement, it may have arrived: the connections were made anew after a failure")
 		}
 		return fmt.Errorf("no acknowledgement before the end: %w", errClosed)

@@ -51,7 +51,8 @@ writers put there themselves.`,
 				}
 				q.Since, q.Until = times[0].from(now), times[1].from(now)
 				if !q.Since.IsZero() && !q.Until.IsZero() && !q.Since.Before(q.Until) {
-					return usageError{fmt.Errorf("--since %s is not before --until %s: nothing lies between", f.since, f.until)}
+					return usageError{fmt.Errorf("--since %s is not before --until %s: nothing lies between",
+						f.since, f.until)}
 				}
 				return f.list(ctx, cmd, events, q)
 			})
