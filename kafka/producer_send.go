@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -55,7 +56,7 @@ func (p *Producer) send(ctx context.Context, records []*kgo.Record, errs []error
 		gate.giveUp()
 	} else {
 		gate.open()
-		if client.Flush(ctx) != nil { // only with the context; what is open stays so in this client
+		if flush(ctx, client) != nil { // only with the context; what is open stays so in this client
 			p.renew = true
 		}
 	}
@@ -72,6 +73,24 @@ func (p *Producer) send(ctx context.Context, records []*kgo.Record, errs []error
 	mu.Unlock()
 	if early {
 		p.renew = p.replaceClient() != nil // the old one fails what it has
+	}
+}
+
+// flushAgain is how soon a flush that goes on is asked for again.
+const flushAgain = 100 * time.Millisecond
+
+// flush sends what is in the queues and waits for the outcomes. The error is that of the context.
+//
+// The client wakes its senders when a flush begins, and has been seen to miss a queue that was new at that moment
+// (kgo 1.22.3): its records then waited for the next look at the cluster, five minutes later. Asked again, it finds it.
+func flush(ctx context.Context, client *kgo.Client) error {
+	for {
+		short, cancel := context.WithTimeout(ctx, flushAgain)
+		err := client.Flush(short)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
 	}
 }
 
