@@ -18,17 +18,19 @@ type beginner interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// Side schemas are known by their tables, since each may have any name.
+// Side schemas are known by their tables, since each may have any name. The right on one that was dropped meanwhile is
+// null.
 const (
 	sideSchemasSQL = `
-select n.nspname, has_schema_privilege(n.oid, 'usage') and has_table_privilege(o.oid, 'select')
+select * from (
+select n.nspname, has_schema_privilege(n.oid, 'usage') and has_table_privilege(o.oid, 'select') as readable
 from pg_namespace n
 join pg_class o on o.relnamespace = n.oid and o.relname = 'outbox' and o.relkind = 'r'
 where n.nspname <> $1
   and exists (select from pg_attribute a where a.attrelid = o.oid and a.attname = 'lock_class')
   and (select count(*) from pg_class c
        where c.relnamespace = n.oid and c.relkind = 'r' and c.relname in ('schema_version', 'member', 'lane')) = 3
-order by n.nspname`
+) side where readable is not null order by nspname`
 
 	registeredSQL = `select exists (select from {{schema}}.outbox where name = $1)`
 

@@ -114,7 +114,8 @@ var sideRights = map[string][]string{
 func sideTables() []string { return []string{"schema_version", "outbox", "member", "lane"} }
 
 // look reads the catalog. It asks for rights before it reads anything that needs them, so a missing right is a fact
-// and not an error, and it names every object by its schema.
+// and not an error, and it names every object by its schema. A right on what was dropped meanwhile is null; it counts
+// as missing.
 func look(ctx context.Context, db reader, names Names) (*catalog, error) {
 	c := &catalog{names: names}
 	for _, read := range []func(context.Context, reader) error{
@@ -133,7 +134,8 @@ select current_database(), current_user, current_setting('server_version_num')::
        current_setting('transaction_read_only')::bool, has_database_privilege(current_database(), 'create')`
 
 const schemaSQL = `
-select n.nspname, has_schema_privilege(n.oid, 'usage'), has_schema_privilege(n.oid, 'create'),
+select n.nspname, coalesce(has_schema_privilege(n.oid, 'usage'), false),
+       coalesce(has_schema_privilege(n.oid, 'create'), false),
        coalesce(obj_description(n.oid, 'pg_namespace') = $3, false)
 from pg_namespace n where n.nspname in ($1, $2)`
 
@@ -163,7 +165,8 @@ func (c *catalog) readSession(ctx context.Context, db reader) error {
 
 const tableSQL = `
 select c.oid, c.relkind::text, row_security_active(c.oid), c.relrowsecurity, pg_has_role(c.relowner, 'usage'),
-       has_table_privilege(c.oid, 'delete'), c.relpersistence::text, c.relreplident::text, coalesce(c.reloptions, '{}')
+       coalesce(has_table_privilege(c.oid, 'delete'), false), c.relpersistence::text, c.relreplident::text,
+       coalesce(c.reloptions, '{}')
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where n.nspname = $1 and c.relname = $2`
 
@@ -182,7 +185,8 @@ func (c *catalog) readTable(ctx context.Context, db reader) error {
 const columnsSQL = `
 select a.attnum, a.attname, a.atttypid, format_type(a.atttypid, a.atttypmod), a.attnotnull,
        coalesce(pg_get_expr(d.adbin, d.adrelid), ''), a.attidentity::text, a.attgenerated::text,
-       has_column_privilege(a.attrelid, a.attnum, 'select'), has_column_privilege(a.attrelid, a.attnum, 'update')
+       coalesce(has_column_privilege(a.attrelid, a.attnum, 'select'), false),
+       coalesce(has_column_privilege(a.attrelid, a.attnum, 'update'), false)
 from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
 where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped order by a.attnum`
 
@@ -204,7 +208,7 @@ func (c *catalog) readColumns(ctx context.Context, db reader) error {
 }
 
 const sideSQL = `
-select c.relname, p.privilege, has_table_privilege(c.oid, p.privilege)
+select c.relname, p.privilege, coalesce(has_table_privilege(c.oid, p.privilege), false)
 from pg_class c join pg_namespace n on n.oid = c.relnamespace,
      unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) p (privilege)
 where n.nspname = $1 and c.relname in ('schema_version', 'outbox', 'member', 'lane')

@@ -16,7 +16,7 @@ import (
 // An identity column owns its sequence; a default depends on the one that it calls, whoever owns that.
 const sequenceSQL = `
 select n.nspname, s.relname, q.seqincrement, q.seqcache, q.seqcycle, q.seqmax,
-       has_schema_privilege(n.oid, 'usage') and has_sequence_privilege(s.oid, 'select')
+       coalesce(has_schema_privilege(n.oid, 'usage') and has_sequence_privilege(s.oid, 'select'), false)
 from pg_sequence q join pg_class s on s.oid = q.seqrelid join pg_namespace n on n.oid = s.relnamespace
 where s.oid in (
     select d.objid from pg_depend d
