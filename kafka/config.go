@@ -104,30 +104,18 @@ const (
 	metadataPause = 250 * time.Millisecond
 )
 
-// options are the client's. One request in flight a broker: behind a batch that fails for good a later one of its
-// partition may be on its way already, and the client gives that one new sequence numbers and sends it again, past the
-// failed one.
-// A chunk is one request for each broker anyway, unless it is larger than a batch. What is not here is as important: no
-// bound on retries or on the time of a record, since neither ends a record whose outcome is unknown, and no way to
-// cancel one.
+// produceOptions are those of every client that produces. One request in flight a broker: behind a batch that fails for
+// good a later one of its partition may be on its way already, and the client gives that one new sequence numbers and
+// sends it again, past the failed one. A chunk is one request for each broker anyway, unless it is larger than a batch.
 //
-// How to connect is the caller's to add.
-func (c Config) options() ([]kgo.Opt, error) {
-	mechanism, err := c.mechanism()
-	if err != nil {
-		return nil, err
-	}
-	opts := []kgo.Opt{
-		kgo.SeedBrokers(c.Brokers...),
-		kgo.ClientID(c.ClientID),
+// What is not here is as important: no bound on retries or on the time of a record, since neither ends a record whose
+// outcome is unknown, and no way to cancel one.
+func produceOptions() []kgo.Opt {
+	return []kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 		kgo.ProduceRequestTimeout(requestTimeout),
 		kgo.MetadataMinAge(metadataPause),
 		kgo.MaxProduceRequestsInflightPerBroker(1),
 	}
-	if mechanism != nil {
-		opts = append(opts, kgo.SASL(mechanism))
-	}
-	return opts, nil
 }

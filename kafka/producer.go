@@ -59,11 +59,11 @@ func NewProducer(cfg Config) (*Producer, error) {
 // newClient makes a client, with a gate of its own that its connections go through.
 func (p *Producer) newClient() (*kgo.Client, *gate, error) {
 	g := &gate{}
-	opts, err := p.cfg.options()
+	opts, err := p.cfg.reachOptions()
 	if err != nil {
 		return nil, nil, err
 	}
-	opts = append(opts,
+	opts = append(append(opts, produceOptions()...),
 		kgo.ManualFlushing(),
 		kgo.MaxBufferedRecords(maxBuffered),
 		kgo.ProducerBatchMaxBytesFn(p.batchBytes),

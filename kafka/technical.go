@@ -44,19 +44,12 @@ func NewSender(cfg Config) (*Sender, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	opts, err := cfg.options()
+	opts, err := cfg.ClientOptions()
 	if err != nil {
 		return nil, err
-	}
-	tlsConfig, err := cfg.tls()
-	if err != nil {
-		return nil, err
-	}
-	if tlsConfig != nil {
-		opts = append(opts, kgo.DialTLSConfig(tlsConfig))
 	}
 	s := &Sender{cfg: cfg, topics: make(map[string]*topic)}
-	s.opts = append(opts,
+	s.opts = append(append(opts, produceOptions()...),
 		kgo.MaxBufferedRecords(maxWaiting),
 		kgo.MaxBufferedBytes(maxWaitingBytes),
 		kgo.RecordDeliveryTimeout(deliveryTimeout),

@@ -142,6 +142,9 @@ func (c *claimLoop) round(ctx context.Context, session Session) error {
 	c.ledger.databaseAnswered(nil)
 	c.ledger.read()
 	events := claim.Events()
+	for _, e := range events {
+		e.class = c.pacers.classes.of(e.Topic)
+	}
 	c.report(claim)
 	c.pacers.read(due, events, len(events) == read.Limit, time.Now())
 	if len(events) == 0 {

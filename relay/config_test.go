@@ -83,11 +83,12 @@ func TestPacersKeepTheClassesApart(t *testing.T) {
 		{Match: "quick", Interval: 100 * time.Millisecond, Batch: 7},
 	}}.WithDefaults())
 	const slow, quick, rest = 1, 2, 4
+	ofSlow, ofRest := []*Event{{class: 0}}, []*Event{{class: 2}}
 	now := time.Unix(1000, 0)
 	if due := p.due(now, false); due != slow|quick|rest || p.limit(due) != 50 {
 		t.Fatalf("at the start %b is due, with limit %d", due, p.limit(due))
 	}
-	p.read(slow|quick|rest, events(1, 1, 1), false, now) // of topic t
+	p.read(slow|quick|rest, ofRest, false, now)
 	if due := p.due(now, true); due != quick|rest {
 		t.Errorf("%b comes along with a settle, want all but the slow class", due)
 	}
@@ -97,14 +98,14 @@ func TestPacersKeepTheClassesApart(t *testing.T) {
 	if due := p.due(now.Add(100*time.Millisecond), false); due != quick|rest {
 		t.Errorf("%b is due after the quick interval", due)
 	}
-	p.read(slow, []*Event{{Topic: "slow"}}, false, now)
+	p.read(slow, ofSlow, false, now)
 	if due := p.due(now.Add(4*time.Second), false); due&slow != 0 {
 		t.Error("the slow class does not keep its interval while its events come")
 	}
 	if next := p.next(); next != now.Add(quickPoll) {
 		t.Errorf("the next poll is due after %v", next.Sub(now))
 	}
-	if p.read(slow, []*Event{{Topic: "slow"}}, true, now); !p.due(now, false).has(0) {
+	if p.read(slow, ofSlow, true, now); !p.due(now, false).has(0) {
 		t.Error("a backlog of the slow class waits")
 	}
 }

@@ -52,3 +52,99 @@ func (p *pacer) read(rows int, more bool, now time.Time) {
 
 // stir makes polls quick for a while, as if events had come.
 func (p *pacer) stir(now time.Time) { p.last = now }
+
+// pacers pace each class of topics.
+type pacers struct {
+	classes classes
+	each    []*pacer
+}
+
+func newPacers(cfg Config) *pacers {
+	p := &pacers{classes: newClasses(cfg.Topics)}
+	for _, r := range cfg.Topics {
+		c := cfg
+		setDefault(&r.Interval, cfg.Interval)
+		setDefault(&r.Batch, cfg.Batch)
+		c.Interval, c.Batch = r.Interval, r.Batch
+		pacer := newPacer(c)
+		pacer.patient = c.Interval > cfg.Interval
+		p.each = append(p.each, pacer)
+	}
+	p.each = append(p.each, newPacer(cfg))
+	return p
+}
+
+// due returns the classes whose poll is due. along says that a trip to the database is made anyway: whoever has no
+// reason to wait comes with it.
+func (p *pacers) due(now time.Time, along bool) (due classSet) {
+	for i, c := range p.each {
+		if c.due(now) || along && !c.patient {
+			due |= 1 << i
+		}
+	}
+	return due
+}
+
+// limit returns how many rows to ask for.
+func (p *pacers) limit(set classSet) (limit int) {
+	p.of(set, func(_ int, c *pacer) { limit = max(limit, c.limit) })
+	return limit
+}
+
+// next returns when the next poll is due.
+func (p *pacers) next() time.Time {
+	next := p.each[0].next
+	for _, c := range p.each[1:] {
+		if c.next.Before(next) {
+			next = c.next
+		}
+	}
+	return next
+}
+
+// read takes in what a poll of the classes brought; the events know their class.
+func (p *pacers) read(set classSet, events []*Event, more bool, now time.Time) {
+	var rows [maxRules + 1]int
+	for _, e := range events {
+		rows[e.class]++
+	}
+	p.of(set, func(i int, c *pacer) { c.read(rows[i], more, now) })
+}
+
+// soon makes every poll due at once.
+func (p *pacers) soon() {
+	for _, c := range p.each {
+		c.soon()
+	}
+}
+
+// stir makes polls quick for a while, as if events had come.
+func (p *pacers) stir(now time.Time) {
+	for _, c := range p.each {
+		c.stir(now)
+	}
+}
+
+// restart begins with small reads again.
+func (p *pacers) restart() {
+	for _, c := range p.each {
+		c.limit = c.batch
+	}
+}
+
+// postpone makes no poll due before the time.
+func (p *pacers) postpone(until time.Time) {
+	for _, c := range p.each {
+		if c.next.Before(until) {
+			c.next = until
+		}
+	}
+}
+
+func (p *pacers) of(set classSet, do func(int, *pacer)) {
+	for i, c := range p.each {
+		if set.has(i) {
+			do(i, c)
+		}
+	}
+}
