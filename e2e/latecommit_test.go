@@ -17,6 +17,7 @@ import (
 func TestLateCommitIsFound(t *testing.T) {
 	for name, disturb := range map[string]bool{"undisturbed": false, "relay restarted and lanes moved": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b := newBed(t, pg15, oneBroker, "order.confirmed")
 			b.migrate()
 			relay := b.start(b.relay())
@@ -82,6 +83,7 @@ func TestOrderOfOverlappingWriters(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b := newBed(t, pg15, oneBroker, "order.confirmed")
 			b.migrate()
 			relay := b.start(b.relay("POSTHASTE_RELAY_ORDER=" + test.order))
@@ -116,6 +118,7 @@ func TestOrderOfOverlappingWriters(t *testing.T) {
 
 // Strict order waits for writers of the outbox, not for others who happen to have a transaction open.
 func TestStrictOrderDoesNotWaitForOtherTables(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, pg15, oneBroker, "order.confirmed")
 	b.migrate()
 	b.exec(`create table elsewhere (n integer)`)
