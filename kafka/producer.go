@@ -103,6 +103,12 @@ func (p *Producer) Ping(ctx context.Context) error {
 	return nil
 }
 
+// Answers never brings anything: Publish waits for every outcome.
+func (p *Producer) Answers() <-chan []relay.Answer { return nil }
+
+// Partition knows none.
+func (p *Producer) Partition(string, string) int32 { return -1 }
+
 // Publish sends the events and waits for the outcome of each. When the context ends it stops waiting; what has no
 // answer by then may still be sent.
 func (p *Producer) Publish(ctx context.Context, events []*relay.Event) []error {

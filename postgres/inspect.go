@@ -29,6 +29,7 @@ type Outbox struct {
 	Names      Names
 	Version    int   // of the side tables, 0: none
 	ID         int32 // its row in the side tables, 0: not registered
+	BaseID     int32 // the row without a group, which is ID unless a group is meant
 	LockClass  int32 // first half of its members' advisory lock keys
 	Created    bool  // migrate made the table, it was not adopted
 	Lanes      int

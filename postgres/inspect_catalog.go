@@ -93,7 +93,8 @@ type sideTable struct {
 }
 
 type registration struct {
-	id, lockClass    int32
+	id, base         int32
+	lockClass        int32
 	created          bool
 	lanes, nextLanes int
 	generation       int64
@@ -109,9 +110,15 @@ var sideRights = map[string][]string{
 	"outbox":         {"SELECT", "UPDATE"},
 	"member":         {"SELECT", "INSERT", "UPDATE", "DELETE"},
 	"lane":           {"SELECT", "INSERT", "UPDATE", "DELETE"},
+	"parked":         {"SELECT", "INSERT", "UPDATE", "DELETE"},
+	"pause":          {"SELECT"},
+	"topic_look":     {"SELECT"},
+	"audit":          {"INSERT"},
 }
 
-func sideTables() []string { return []string{"schema_version", "outbox", "member", "lane"} }
+func sideTables() []string {
+	return []string{"schema_version", "outbox", "member", "lane", "parked", "pause", "topic_look", "audit"}
+}
 
 // look reads the catalog. It asks for rights before it reads anything that needs them, so a missing right is a fact
 // and not an error, and it names every object by its schema. A right on what was dropped meanwhile is null; it counts
@@ -245,7 +252,8 @@ const (
 	versionSQL  = `select coalesce(max(version), 0) from {{schema}}.schema_version`
 	registerSQL = `
 select id, lock_class, created, lanes, coalesce(next_lanes, 0), generation,
-       array(select g.topic_group from {{schema}}.outbox g where g.name = o.name and g.topic_group <> '' order by 1)
+       array(select g.topic_group from {{schema}}.outbox g where g.name = o.name and g.topic_group <> '' order by 1),
+       (select b.id from {{schema}}.outbox b where b.name = o.name and b.topic_group = '')
 from {{schema}}.outbox o where name = $1 and topic_group = $2`
 )
 
@@ -262,7 +270,8 @@ func (c *catalog) readRegistration(ctx context.Context, db reader) error {
 	}
 	var r registration
 	err := db.QueryRow(ctx, c.names.sql(registerSQL), c.names.Table.String(), c.names.Group).
-		Scan(&r.id, &r.lockClass, &r.created, &r.lanes, &r.nextLanes, &r.generation, &r.groups)
+		Scan(&r.id, &r.lockClass, &r.created, &r.lanes, &r.nextLanes, &r.generation, &r.groups,
+			&r.base)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}

@@ -47,7 +47,7 @@ func (c *catalog) outbox() *Outbox {
 	o := &Outbox{Names: c.names, Version: c.version}
 	o.Server = Server{Version: c.serverVersion, Database: c.database}
 	if r := c.register; r != nil {
-		o.ID, o.LockClass, o.Created = r.id, r.lockClass, r.created
+		o.ID, o.BaseID, o.LockClass, o.Created = r.id, r.base, r.lockClass, r.created
 		o.Lanes, o.NextLanes, o.Generation, o.Groups = r.lanes, r.nextLanes, r.generation, r.groups
 	}
 	if col, ok := c.column("headers"); ok {

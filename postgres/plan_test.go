@@ -86,6 +86,9 @@ from generate_series(1, 50000) n`))
 				}
 			}
 			explainLooks(t, conn, names)
+			scopes := []relay.Scope{{Kind: relay.ScopeTopic, Topic: "x"}, {Kind: relay.ScopeKey, Topic: "t", Key: "x"},
+				{Kind: relay.ScopeKeyOfAll, Key: "y"}, {Kind: relay.ScopeAggregate, Aggregate: "a", Key: "z"},
+				{Kind: relay.ScopeEvent, ID: 7}}
 			for _, ids := range []string{"bigint", "integer"} {
 				run(names.sql("alter table {{table}} alter id type " + ids))
 				outbox := &Outbox{Names: names, ShortIDs: ids == "integer"}
@@ -93,8 +96,9 @@ from generate_series(1, 50000) n`))
 				for what, q := range map[string]relay.Read{
 					"read all":   {Lanes: all},
 					"read lanes": {Lanes: lanes},
-					"read with everything left out": {Lanes: lanes, Without: without, Topics: []string{"x"},
-						Keys: []relay.TopicKey{{Topic: "t", Key: "x"}}},
+					"read with everything left out": {Lanes: lanes, Without: without, Held: scopes, ParkedUpTo: 20,
+						Parked: []relay.ScopeKind{relay.ScopeKey, relay.ScopeAggregate, relay.ScopeEvent}},
+					"read nothing else": {Lanes: lanes, Without: without, Only: scopes},
 					"read some topics": {Lanes: lanes,
 						Wanted: []relay.Choice{{{Match: "x*"}, {Match: "*", Want: true}}}},
 					"claim": {},

@@ -25,21 +25,50 @@ select {{id}}, {{event_id}}, {{aggregate_type}}, {{aggregate_id}}, {{event_type}
 from {{table}}
 where {{published_at}} is null and {{id}} > $1{{wide}} and {{id}} <= $2{{wide}}`
 
-// The filters that a read may have beside.
+// The filters that a read may have beside. "is true" and a subselect with a limit keep the planner from making joins of
+// them. What is parked is looked up for each row that all else lets pass, so it costs what is read and not what is
+// parked.
 const (
 	lanesFilter   = ` and get_bit({{arg}}::bytea, hashtext({{partition_key}}) & $3) = 1`
 	withoutFilter = ` and {{id}} not in (select unnest({{arg}}::bigint[]))`
-	topicsFilter  = ` and {{topic}} not in (select unnest({{arg}}::text[]))`
-	keysFilter    = ` and ({{topic}}, {{partition_key}}) not in (
+	choiceCase    = ` when {{topic}} like {{arg}} then {{arg}}::boolean`
+	readTail      = ` order by {{id}} limit {{arg}}`
+
+	// Of scopes, one for each kind.
+	topicsMatch     = `{{topic}} in (select unnest({{arg}}::text[]))`
+	keysMatch       = `({{topic}}, {{partition_key}}) in (select * from unnest({{arg}}::text[], {{arg}}::text[]))`
+	allKeysMatch    = `{{partition_key}} in (select unnest({{arg}}::text[]))`
+	aggregatesMatch = `({{aggregate_type}}, {{aggregate_id}}) in (
     select * from unnest({{arg}}::text[], {{arg}}::text[]))`
-	choiceCase = ` when {{topic}} like {{arg}} then {{arg}}::boolean`
-	readTail   = ` order by {{id}} limit {{arg}}`
+	eventsMatch = `{{id}} in (select unnest({{arg}}::bigint[]))`
+
+	parkedKeyFilter = ` and (
+    select true from {{schema}}.parked p
+    where p.outbox = {{base}} and p.scope = 'key' and hashtext(p.key) = hashtext({{table}}.{{partition_key}})
+      and p.key = {{table}}.{{partition_key}} and p.topic = {{table}}.{{topic}} limit 1) is null`
+	parkedAggregateFilter = ` and (
+    select true from {{schema}}.parked p
+    where p.outbox = {{base}} and p.scope = 'aggregate'
+      and hashtext(p.aggregate_id) = hashtext({{table}}.{{aggregate_id}})
+      and p.aggregate_id = {{table}}.{{aggregate_id}} and p.aggregate_type = {{table}}.{{aggregate_type}}
+      and hashtext(p.key) = hashtext({{table}}.{{partition_key}}) limit 1) is null`
+	parkedEventFilter = ` and ({{table}}.{{id}} > {{arg}}::bigint or (
+    select true from {{schema}}.parked p
+    where p.outbox = {{base}} and p.id = {{table}}.{{id}} and p.scope = 'event'
+      and p.event_id = {{table}}.{{event_id}} limit 1) is null)`
 )
 
 // eventReader makes reads into SQL and rows into events.
 type eventReader struct {
-	base, lanes, without, topics, keys, choice, tail string // the parts of the statement, with the columns' names
-	shared                                           map[string]string
+	sql    readParts
+	shared map[string]string
+}
+
+// readParts are the parts of the statement, with the columns' names.
+type readParts struct {
+	base, lanes, without, choice, tail         string
+	topics, keys, allKeys, aggregates, events  string
+	parkedKeys, parkedAggregates, parkedEvents string
 }
 
 // newReader fills the columns' names in once; one that the table has not reads as null.
@@ -49,60 +78,121 @@ func newReader(outbox *Outbox) *eventReader {
 	if !outbox.HasHeaders {
 		n.Columns = n.Columns.Without("headers")
 	}
-	base := readSQL
-	for column, null := range map[string]string{"aggregate_type": "null::text", "aggregate_id": "null::text",
-		"event_type": "null::text", "created_at": "null::timestamptz", "headers": "null"} {
-		if !n.Columns.Has(column) {
-			base = strings.ReplaceAll(base, "{{"+column+"}}", null)
+	fill := func(text string) string {
+		for column, null := range map[string]string{"aggregate_type": "null::text", "aggregate_id": "null::text",
+			"event_type": "null::text", "created_at": "null::timestamptz", "headers": "null"} {
+			if !n.Columns.Has(column) {
+				text = strings.NewReplacer("{{table}}.{{"+column+"}}", null, "{{"+column+"}}", null).Replace(text)
+			}
 		}
+		return n.sql(outbox.widen(text), "{{base}}", strconv.Itoa(int(outbox.BaseID)))
 	}
-	return &eventReader{
-		base: n.sql(outbox.widen(base)), lanes: n.sql(lanesFilter), without: n.sql(withoutFilter),
-		topics: n.sql(topicsFilter), keys: n.sql(keysFilter), choice: n.sql(choiceCase),
-		tail: n.sql(readTail), shared: make(map[string]string),
+	return &eventReader{shared: make(map[string]string), sql: readParts{
+		base: fill(readSQL), lanes: fill(lanesFilter), without: fill(withoutFilter), choice: fill(choiceCase),
+		tail: fill(readTail), topics: fill(topicsMatch), keys: fill(keysMatch), allKeys: fill(allKeysMatch),
+		aggregates: fill(aggregatesMatch), events: fill(eventsMatch), parkedKeys: fill(parkedKeyFilter),
+		parkedAggregates: fill(parkedAggregateFilter), parkedEvents: fill(parkedEventFilter),
+	}}
+}
+
+// statement is a read's SQL as it grows, and its arguments.
+type statement struct {
+	strings.Builder
+	args []any
+}
+
+// add appends a part whose {{arg}}s the values stand for.
+func (s *statement) add(part string, values ...any) {
+	for _, v := range values {
+		s.args = append(s.args, v)
+		part = strings.Replace(part, "{{arg}}", "$"+strconv.Itoa(len(s.args)), 1)
 	}
+	s.WriteString(part)
 }
 
 // statement returns a read's SQL and arguments. A filter that has nothing to leave out is left out itself, so that it
 // costs nothing; the texts are few and constant, so each is prepared once.
 func (r *eventReader) statement(q *relay.Read, claim bool) (string, []any) {
-	args := []any{q.Above, q.UpTo, int32(max(q.Lanes.Total(), 1) - 1)}
-	sql := r.base
-	add := func(part string, values ...any) {
-		for _, v := range values {
-			args = append(args, v)
-			part = strings.Replace(part, "{{arg}}", "$"+strconv.Itoa(len(args)), 1)
-		}
-		sql += part
-	}
+	s := &statement{args: []any{q.Above, q.UpTo, int32(max(q.Lanes.Total(), 1) - 1)}}
+	s.WriteString(r.sql.base)
 	if !claim && !q.Lanes.All() {
-		add(r.lanes, q.Lanes.Bits())
+		s.add(r.sql.lanes, q.Lanes.Bits())
 	}
 	if len(q.Without) > 0 {
-		add(r.without, q.Without)
+		s.add(r.sql.without, q.Without)
 	}
-	if len(q.Topics) > 0 {
-		add(r.topics, q.Topics)
+	for _, match := range r.matches(q.Held) {
+		s.add(" and ("+match.sql+") is not true", match.values...)
 	}
-	if len(q.Keys) > 0 {
-		topics, keys := make([]string, len(q.Keys)), make([]string, len(q.Keys))
-		for i, k := range q.Keys {
-			topics[i], keys[i] = k.Topic, k.Key
+	for i, match := range r.matches(q.Only) {
+		if i == 0 {
+			s.add(" and ("+match.sql, match.values...)
+		} else {
+			s.add(" or "+match.sql, match.values...)
 		}
-		add(r.keys, topics, keys)
+	}
+	if len(q.Only) > 0 {
+		s.add(") is true")
+	}
+	for _, kind := range q.Parked {
+		switch kind {
+		case relay.ScopeKey:
+			s.add(r.sql.parkedKeys)
+		case relay.ScopeAggregate:
+			s.add(r.sql.parkedAggregates)
+		case relay.ScopeEvent:
+			s.add(r.sql.parkedEvents, q.ParkedUpTo)
+		}
 	}
 	for _, choice := range q.Wanted {
-		add(" and case")
+		s.add(" and case")
 		for _, c := range choice {
-			add(r.choice, like(c.Match), c.Want)
+			s.add(r.sql.choice, like(c.Match), c.Want)
 		}
-		add(" else false end")
+		s.add(" else false end")
 	}
-	add(r.tail, q.Limit)
+	s.add(r.sql.tail, q.Limit)
 	if claim {
-		sql += " for update skip locked"
+		s.add(" for update skip locked")
 	}
-	return sql, args
+	return s.String(), s.args
+}
+
+// scopeMatch is a condition on rows, and its arguments.
+type scopeMatch struct {
+	sql    string
+	values []any
+}
+
+// matches returns the conditions that rows of the scopes meet, one for each kind that is among them.
+func (r *eventReader) matches(scopes []relay.Scope) (found []scopeMatch) {
+	var topics, keyTopics, keys, allKeys, aggregateTypes, aggregates []string
+	var ids []int64
+	for _, s := range scopes {
+		switch s.Kind {
+		case relay.ScopeTopic, relay.ScopePartition:
+			topics = append(topics, s.Topic)
+		case relay.ScopeKey:
+			keyTopics, keys = append(keyTopics, s.Topic), append(keys, s.Key)
+		case relay.ScopeKeyOfAll:
+			allKeys = append(allKeys, s.Key)
+		case relay.ScopeAggregate:
+			aggregateTypes, aggregates = append(aggregateTypes, s.Aggregate), append(aggregates, s.Key)
+		case relay.ScopeEvent:
+			ids = append(ids, s.ID)
+		}
+	}
+	add := func(n int, sql string, values ...any) {
+		if n > 0 {
+			found = append(found, scopeMatch{sql, values})
+		}
+	}
+	add(len(topics), r.sql.topics, topics)
+	add(len(keys), r.sql.keys, keyTopics, keys)
+	add(len(allKeys), r.sql.allKeys, allKeys)
+	add(len(aggregates), r.sql.aggregates, aggregateTypes, aggregates)
+	add(len(ids), r.sql.events, ids)
+	return found
 }
 
 // like is a topic pattern in SQL's words.

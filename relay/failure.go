@@ -18,6 +18,8 @@ const (
 	Refused
 	// Unsent is nobody's failure: the event was not sent, since another one failed first. It is sent again, behind it.
 	Unsent
+	// Unanswered is nobody's failure yet: the event was sent, and its partition has not answered while others did.
+	Unanswered
 )
 
 // String returns the class as metrics and logs name it.
@@ -31,6 +33,8 @@ func (c Class) String() string {
 		return "refused"
 	case Unsent:
 		return "unsent"
+	case Unanswered:
+		return "unanswered"
 	}
 	return fmt.Sprintf("class %d", int(c))
 }

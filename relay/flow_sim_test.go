@@ -156,7 +156,9 @@ func (s *sim) begin(m *simMember) {
 	slices.SortFunc(visible, func(a, b *simRow) int { return int(a.ID - b.ID) })
 	for _, row := range visible {
 		if row.settled || row.ID <= req.Above || !req.Lanes.Has(row.Lane) || slices.Contains(req.Without, row.ID) ||
-			slices.Contains(req.Topics, row.Topic) || slices.Contains(req.Keys, TopicKey{row.Topic, row.Key}) ||
+			slices.ContainsFunc(req.Held, func(h Scope) bool {
+				return h.Topic == row.Topic && (h.Kind == ScopeTopic || h.Key == row.Key)
+			}) ||
 			slices.ContainsFunc(req.Wanted, func(c Choice) bool { return !c.Wants(row.Topic) }) {
 			continue
 		}

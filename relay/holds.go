@@ -108,10 +108,10 @@ func (hs holds) each(f func(*hold)) {
 // exclude writes into the read what must not be read.
 func (hs holds) exclude(r *Read) {
 	for topic := range hs.topics {
-		r.Topics = append(r.Topics, topic)
+		r.Held = append(r.Held, Scope{Kind: ScopeTopic, Topic: topic})
 	}
 	for key := range hs.keys {
-		r.Keys = append(r.Keys, key)
+		r.Held = append(r.Held, Scope{Kind: ScopeKey, Topic: key.Topic, Key: key.Key})
 	}
 }
 

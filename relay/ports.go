@@ -30,26 +30,73 @@ type Session interface {
 	Close()
 }
 
-// Exchange is one round trip to the database.
+// Exchange is one round trip to the database. Its parts happen in this order, in one transaction.
 type Exchange struct {
-	Settle []Ref
-	Read   *Read
-	// Horizon asks for a look at the writers, taken before the read.
+	// Horizon asks for a look at the writers.
 	Horizon bool
+	Settle  []Ref
+	// Park sets events aside, as far as Member owns their lanes and their rows are unpublished still.
+	Park []Parking
+	// Requests asks to carry out what operators want done with parked events, in the lanes that Member owns and the
+	// topics that Wanted wants; up to this many.
+	Requests int
+	Member   int
+	Lanes    int // of the group, which Member's are out of
+	Wanted   Choice
+	Read     *Read
+}
+
+// Parking is an event that Kafka refused, to be set aside.
+type Parking struct {
+	Ref
+	Topic, Key                            string
+	AggregateType, AggregateID, EventType string
+	Scope                                 ScopeKind // what waits with it: ScopeEvent, ScopeKey or ScopeAggregate
+	Class                                 Class
+	Reason                                string
+	Attempts                              int
 }
 
 // Read says which unpublished events are wanted, in id order.
 type Read struct {
-	Above   int64    // ids greater than this
-	UpTo    int64    // ids up to this
-	Lanes   LaneSet  // of these lanes; ignored by Claim
-	Without []int64  // not these ids: they are in memory already
-	Topics  []string // not these topics: they are held
-	Keys    []TopicKey
-	Wanted  []Choice // topics that each of these wants
-	Limit   int      // at most this many rows
-	Bytes   int      // rows are kept until their size passes this; the first is always kept
+	Above   int64   // ids greater than this
+	UpTo    int64   // ids up to this
+	Lanes   LaneSet // of these lanes; ignored by Claim
+	Without []int64 // not these ids: they are in memory already
+	Only    []Scope // of these scopes alone, unless empty
+	Held    []Scope // of none of these, ScopePartition apart
+	// Parked leaves out what waits with parked events of these kinds. Single parked events are looked for among ids up
+	// to ParkedUpTo.
+	Parked     []ScopeKind
+	ParkedUpTo int64
+	Wanted     []Choice // topics that each of these wants
+	Limit      int      // at most this many rows
+	Bytes      int      // rows are kept until their size passes this; the first is always kept
 }
+
+// Scope names events that wait together, or are read together. It is comparable.
+type Scope struct {
+	Kind      ScopeKind
+	Topic     string // of ScopeTopic, ScopeKey and ScopePartition
+	Key       string // of ScopeKey and ScopeKeyOfAll; of ScopeAggregate its id
+	Aggregate string // the type of ScopeAggregate
+	ID        int64  // of ScopeEvent
+	Partition int32  // of ScopePartition
+}
+
+// ScopeKind says how wide a Scope is.
+type ScopeKind int
+
+// The kinds of scopes.
+const (
+	ScopeAll       ScopeKind = iota // everything
+	ScopeTopic                      // a topic
+	ScopeKey                        // a partition key of a topic
+	ScopeKeyOfAll                   // a partition key in all topics
+	ScopeAggregate                  // an aggregate, in all topics, as far as its events share a partition key
+	ScopeEvent                      // one event
+	ScopePartition                  // a partition of a topic
+)
 
 // TopicKey names a partition key within its topic, the unit of order.
 type TopicKey struct{ Topic, Key string }
@@ -58,10 +105,23 @@ type TopicKey struct{ Topic, Key string }
 type Result struct {
 	// Settled counts the rows that the settle found unpublished.
 	Settled int
-	Events  []*Event
+	// Parked are the ids of the events that Park has set aside. A lane was lost, or the row is published or gone, where
+	// one is missing.
+	Parked []int64
+	// Released are parked events that an operator has retried or discarded.
+	Released []Released
+	Events   []*Event
 	// More says that there was no room for all: the limit or the bytes ran out.
 	More    bool
 	Horizon *Horizon
+}
+
+// Released is an event that is parked no more.
+type Released struct {
+	ID       int64
+	Scope    Scope // what waited with it
+	Attempts int
+	Gone     bool // the event was discarded, or is published: what waited behind it flows on without it
 }
 
 // Horizon is a look at who may still bring ids into view: first the sequence, afterwards the writers.
@@ -115,6 +175,18 @@ type Report struct {
 	Published int64  // events that Kafka has acknowledged since the relay was made
 	Held      int    // topics and keys that wait after a failure of their own
 	Trouble   string // why it is not ready, "" while progress is possible
+	Waiting   []Waiting
+}
+
+// Waiting is a scope that a member holds for a reason of its own that no side table shows: a topic that is missing or
+// forbidden, a partition that does not answer. The member's row has it as JSON.
+type Waiting struct {
+	Topic     string    `json:"topic"`
+	Partition *int32    `json:"partition,omitempty"` // nil: the whole topic
+	Reason    string    `json:"reason"`
+	Tries     int       `json:"tries"`
+	Since     time.Time `json:"since"`    // by the member's clock
+	NextTry   time.Time `json:"next_try"` // by the member's clock; zero: when the partition answers
 }
 
 // View is the outbox's members and lanes at one beat.
@@ -127,6 +199,25 @@ type View struct {
 	Peers      []Peer    // all members, this one too, in order of id
 	Wanted     Choice    // the topics of this member's group; it stands while the group has members
 	Pooled     bool      // a pooler stands between: the advisory lock proves nothing, the lease alone decides
+
+	Parked     []ScopeKind // the kinds of scopes that parked events of the outbox hold
+	ParkedUpTo int64       // the highest id that is parked alone (ScopeEvent); below all others when none is
+	Requests   bool        // operators want something done with parked events
+	Pauses     []Pause     // what operators have made wait, in order of Pause.ID
+	Looks      []TopicLook // topics that operators want looked at again, asked for lately
+}
+
+// Pause is an operator's word that a scope waits: ScopeAll, ScopeTopic, ScopeKey or ScopeKeyOfAll.
+type Pause struct {
+	ID     int
+	Scope  Scope
+	Reason string
+}
+
+// TopicLook is an operator's word that a topic is to be looked at again now.
+type TopicLook struct {
+	Topic string
+	Asked time.Time // by the database clock
 }
 
 // Lane is one shard of the key space.
@@ -143,13 +234,27 @@ type Peer struct {
 	Gone bool
 }
 
+// Answer is the outcome of an event that Publish has left Unanswered.
+type Answer struct {
+	Event *Event
+	Err   error // as Publish would have given it
+}
+
 // Publisher is Kafka as the relay needs it.
 type Publisher interface {
 	// Publish hands all events over, in order, and returns when the outcome of each is known: nil once the broker has
 	// acknowledged with acks=all. After a failure of an event no later one of its (topic, key) in the same call
 	// has been acknowledged. It is never called while an earlier call runs. What was handed over is waited for, however
-	// long the brokers take.
+	// long the brokers take, with one exception: when some partitions answer and others do not, the events of the
+	// others fail as Unanswered. Their outcomes are still to come, by Answers; until then the caller hands over
+	// nothing of these partitions.
 	Publish(ctx context.Context, events []*Event) []error
+	// Answers brings the outcomes of what was left Unanswered: all events of a partition at once, in the order in which
+	// they were handed over, when the last of them is known.
+	Answers() <-chan []Answer
+	// Partition returns the partition that the key's events go to, negative where that is not known. It asks nobody,
+	// and knows at least the partitions of what Publish has left Unanswered.
+	Partition(topic, key string) int32
 	// Ping asks the cluster for an answer.
 	Ping(ctx context.Context) error
 	// Close gives up what is in flight.

@@ -69,7 +69,9 @@ func (k *fakeKafka) Ping(context.Context) error {
 	defer k.mu.Unlock()
 	return k.away
 }
-func (k *fakeKafka) Close() {}
+func (k *fakeKafka) Answers() <-chan []relay.Answer    { return nil }
+func (k *fakeKafka) Partition(topic, key string) int32 { return -1 }
+func (k *fakeKafka) Close()                            {}
 
 func (k *fakeKafka) setFail(f func(*relay.Event) error) {
 	k.mu.Lock()

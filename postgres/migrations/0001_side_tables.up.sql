@@ -31,6 +31,7 @@ create table {{schema}}.member (
     published bigint,                              -- events that it has shipped, as of its latest beat
     per_second double precision,                   -- of them, between its latest two beats
     held      integer not null default 0,          -- topics and keys that wait after a failure of their own
+    waiting   jsonb,                               -- those of them that nothing else shows, see relay.Waiting
     trouble   text                                 -- why it makes no progress, null while it can
 ) with (fillfactor = 50);
 
@@ -43,3 +44,65 @@ create table {{schema}}.lane (
     epoch  bigint  not null default 0,             -- goes up with every change of owner, never restarts
     primary key (outbox, lane)
 ) with (fillfactor = 50);
+
+-- Events that Kafka refused, one by one. Their rows stay unpublished in the outbox table. The row of outbox is that
+-- without a group, whatever group ships the topic.
+create table {{schema}}.parked (
+    outbox         integer not null references {{schema}}.outbox on delete cascade,
+    id             bigint  not null,               -- of the row in the outbox table
+    event_id       uuid    not null,
+    topic          text    not null,
+    key            text    not null,
+    aggregate_type text    not null,
+    aggregate_id   text    not null,
+    event_type     text    not null,
+    scope          text    not null check (scope in ('event', 'key', 'aggregate')),  -- what waits with it
+    class          text    not null,               -- of the failure
+    reason         text    not null,
+    attempts       integer not null,
+    first_at       timestamptz not null default clock_timestamp(),
+    parked_at      timestamptz not null default clock_timestamp(),  -- the latest attempt
+    request        text check (request in ('retry', 'discard')),    -- what an operator wants done
+    requested_by   text,
+    requested_at   timestamptz,
+    request_reason text,
+    primary key (outbox, id)
+);
+
+-- Keys may be longer than an index takes.
+create index parked_key on {{schema}}.parked (outbox, hashtext(key)) where scope = 'key';
+create index parked_aggregate on {{schema}}.parked (outbox, hashtext(aggregate_id)) where scope = 'aggregate';
+create index parked_event on {{schema}}.parked (outbox, id) where scope = 'event';
+create index parked_request on {{schema}}.parked (outbox, id) where request is not null;
+
+-- What an operator has made wait. Topic and key are null where the pause is wider.
+create table {{schema}}.pause (
+    outbox    integer not null references {{schema}}.outbox on delete cascade,
+    id        integer generated always as identity,
+    topic     text,
+    key       text,
+    reason    text    not null,
+    paused_by text    not null,
+    paused_at timestamptz not null default clock_timestamp(),
+    primary key (outbox, id)
+);
+
+-- Topics that an operator wants looked at again now, though relays have found them missing or forbidden.
+create table {{schema}}.topic_look (
+    outbox   integer not null references {{schema}}.outbox on delete cascade,
+    topic    text    not null,
+    asked_at timestamptz not null default clock_timestamp(),
+    primary key (outbox, topic)
+);
+
+-- Every act of an operator, and what relays did on one's word. It outlives the outbox's registration.
+create table {{schema}}.audit (
+    id     bigint generated always as identity primary key,
+    outbox text   not null,                        -- the table, as in outbox.name
+    at     timestamptz not null default clock_timestamp(),
+    actor  text   not null,                        -- who
+    act    text   not null,                        -- what: retry, discard, discarded, pause, resume, release
+    target jsonb  not null,                        -- of what: topic, key, filters, ids; of a discarded event all of it
+    events bigint,                                 -- how many
+    reason text                                    -- why
+);
