@@ -218,11 +218,11 @@ const sideSQL = `
 select c.relname, p.privilege, coalesce(has_table_privilege(c.oid, p.privilege), false)
 from pg_class c join pg_namespace n on n.oid = c.relnamespace,
      unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) p (privilege)
-where n.nspname = $1 and c.relname in ('schema_version', 'outbox', 'member', 'lane')
+where n.nspname = $1 and c.relname = any($2)
 order by c.relname, p.privilege`
 
 func (c *catalog) readSide(ctx context.Context, db reader) error {
-	rows, err := db.Query(ctx, sideSQL, c.names.Schema)
+	rows, err := db.Query(ctx, sideSQL, c.names.Schema, sideTables())
 	if err != nil {
 		return err
 	}
@@ -239,6 +239,11 @@ func (c *catalog) readSide(ctx context.Context, db reader) error {
 		return nil
 	})
 	return err
+}
+
+// hasSide tells whether a side table stands.
+func (c *catalog) hasSide(name string) bool {
+	return slices.ContainsFunc(c.side, func(t sideTable) bool { return t.name == name })
 }
 
 // sideReadable tells whether a side table stands and may be read by this role.

@@ -118,7 +118,8 @@ func grantRelay(t testing.TB, d *database, role string) {
 		"grant select, update, delete on outbox_event to "+role,
 		"grant select on outbox_event_id_seq to "+role, "grant select on posthaste.schema_version to "+role,
 		"grant select, update on posthaste.outbox to "+role,
-		"grant select, insert, update, delete on posthaste.member, posthaste.lane to "+role)
+		"grant select, insert, update, delete on posthaste.member, posthaste.lane, posthaste.parked to "+role,
+		"grant select on posthaste.pause, posthaste.topic_look to "+role, "grant insert on posthaste.audit to "+role)
 }
 
 func TestCheckListsAllProblemsAtOnce(t *testing.T) {

@@ -53,8 +53,9 @@ func TestForeignTableIsAdopted(t *testing.T) {
 				t.Errorf("read %+v", e)
 			}
 			some := read(t, s, func(r *relay.Read) {
-				r.Without, r.Topics = []int64{2}, []string{"t1"}
-				r.Keys = []relay.TopicKey{{Topic: "t0", Key: "k0"}}
+				r.Without = []int64{2}
+				r.Held = []relay.Scope{{Kind: relay.ScopeTopic, Topic: "t1"},
+					{Kind: relay.ScopeKey, Topic: "t0", Key: "k0"}}
 				r.Lanes = relay.NewLaneSet(8, all[1].Lane, all[3].Lane, all[5].Lane)
 			})
 			for _, e := range some {

@@ -86,7 +86,7 @@ func (c *catalog) refuseUp(opts MigrateOptions) []Problem {
 		deny("use schema "+c.names.Schema, "usage, create on schema "+pgname.Quote(c.names.Schema))
 	case c.version > SchemaVersion:
 		problems = append(problems, c.judgeSide()...)
-	case c.version == 0 && len(c.side) > 0 && c.side[len(c.side)-1].name != "schema_version":
+	case c.version == 0 && len(c.side) > 0 && !c.hasSide("schema_version"):
 		problems = append(problems, Problem{ErrForeignTable,
 			fmt.Sprintf("schema %s holds a table %s that is not Posthaste's", c.names.Schema, c.side[0].name),
 			"choose another side schema by POSTHASTE_SCHEMA"})

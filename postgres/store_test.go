@@ -55,11 +55,29 @@ func TestReadFilters(t *testing.T) {
 		expect("limit", func(r *relay.Read) { r.Limit = 3 }, func(e *relay.Event) bool { return e.ID <= 3 })
 		expect("without", func(r *relay.Read) { r.Without = []int64{2, 5} },
 			func(e *relay.Event) bool { return e.ID != 2 && e.ID != 5 })
-		expect("topics", func(r *relay.Read) { r.Topics = []string{"t1"} },
-			func(e *relay.Event) bool { return e.Topic != "t1" })
-		expect("keys",
-			func(r *relay.Read) { r.Keys = []relay.TopicKey{{Topic: "t0", Key: "k0"}, {Topic: "t1", Key: "k2"}} },
-			func(e *relay.Event) bool { return e.Topic+e.Key != "t0k0" && e.Topic+e.Key != "t1k2" })
+		for what, test := range map[string]struct {
+			scope relay.Scope
+			has   func(*relay.Event) bool
+		}{
+			"topic": {relay.Scope{Kind: relay.ScopeTopic, Topic: "t1"},
+				func(e *relay.Event) bool { return e.Topic == "t1" }},
+			"partition": {relay.Scope{Kind: relay.ScopePartition, Topic: "t1", Partition: 3},
+				func(e *relay.Event) bool { return e.Topic == "t1" }},
+			"key": {relay.Scope{Kind: relay.ScopeKey, Topic: "t0", Key: "k0"},
+				func(e *relay.Event) bool { return e.Topic+e.Key == "t0k0" }},
+			"key of all topics": {relay.Scope{Kind: relay.ScopeKeyOfAll, Key: "k2"},
+				func(e *relay.Event) bool { return e.Key == "k2" }},
+			"aggregate": {relay.Scope{Kind: relay.ScopeAggregate, Aggregate: "Order", Key: "k1"},
+				func(e *relay.Event) bool { return e.AggregateID == "k1" }},
+			"event": {relay.Scope{Kind: relay.ScopeEvent, ID: 7}, func(e *relay.Event) bool { return e.ID == 7 }},
+		} {
+			other := relay.Scope{Kind: relay.ScopeKey, Topic: "t1", Key: "k2"}
+			hasOther := func(e *relay.Event) bool { return e.Topic+e.Key == "t1k2" }
+			expect("only "+what, func(r *relay.Read) { r.Only = []relay.Scope{test.scope, other} },
+				func(e *relay.Event) bool { return test.has(e) || hasOther(e) })
+			expect("held "+what, func(r *relay.Read) { r.Held = []relay.Scope{test.scope, other} },
+				func(e *relay.Event) bool { return !test.has(e) && !hasOther(e) })
+		}
 		expect("lanes", func(r *relay.Read) { r.Lanes = relay.NewLaneSet(8, lanes[0]) },
 			func(e *relay.Event) bool { return e.Lane == lanes[0] })
 	})
