@@ -46,8 +46,8 @@ func (c *claim) Events() []*relay.Event { return c.events }
 
 func (c *claim) Now() time.Time { return c.now }
 
-func (c *claim) Settle(ctx context.Context, refs []relay.Ref) error {
-	if len(refs) == 0 {
+func (c *claim) Settle(ctx context.Context, refs []relay.Ref, park []relay.Parking) error {
+	if len(refs)+len(park) == 0 {
 		return c.Release(ctx)
 	}
 	ids, eventIDs := split(refs)
@@ -57,6 +57,9 @@ func (c *claim) Settle(ctx context.Context, refs []relay.Ref) error {
 		settled = int(tag.RowsAffected())
 		return nil
 	})
+	if len(park) > 0 {
+		batch.Queue(c.session.park, parkArgs(0, park)...)
+	}
 	batch.Queue("commit")
 	if err := c.session.conn.SendBatch(ctx, batch).Close(); err != nil {
 		return exchangeError(err)

@@ -37,6 +37,7 @@ type Outbox struct {
 	Generation int64    // goes up with every change of Lanes
 	Groups     []string // the groups that topics of the outbox are in
 
+	MayDelete  bool     // the role may delete events, as discarding one needs
 	HasHeaders bool     // the optional column headers jsonb is there
 	ShortIDs   bool     // ids are integers, not bigints
 	Lacks      []string // other columns that it does without; the headers of these names are left out of the records

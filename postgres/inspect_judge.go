@@ -50,6 +50,7 @@ func (c *catalog) outbox() *Outbox {
 		o.ID, o.BaseID, o.LockClass, o.Created = r.id, r.base, r.lockClass, r.created
 		o.Lanes, o.NextLanes, o.Generation, o.Groups = r.lanes, r.nextLanes, r.generation, r.groups
 	}
+	o.MayDelete = c.table != nil && c.table.mayDelete
 	if col, ok := c.column("headers"); ok {
 		o.HasHeaders = col.typeOID == pgtype.JSONBOID
 	}

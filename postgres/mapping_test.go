@@ -69,7 +69,7 @@ func TestForeignTableIsAdopted(t *testing.T) {
 			}
 			c, err := s.Claim(t.Context(), *everything())
 			must(t, err)
-			must(t, c.Settle(t.Context(), refs(c.Events())))
+			must(t, c.Settle(t.Context(), refs(c.Events()), nil))
 			if got := ids(read(t, s, func(*relay.Read) {})); len(got) > 0 {
 				t.Errorf("%v are left", got)
 			}

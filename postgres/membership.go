@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -18,6 +20,7 @@ type membership struct {
 	id     int32
 	pooled bool
 	sql    memberSQL
+	orders ordersSQL
 }
 
 // memberSQL holds the statements with their names filled in.
@@ -41,6 +44,7 @@ func (s *Store) Join(ctx context.Context) (relay.Membership, error) {
 		return nil, fmt.Errorf("join the relays of outbox %s: %w", outbox.Names.Table, err)
 	}
 	n := outbox.Names
+	m.orders = newOrdersSQL(n)
 	m.sql = memberSQL{
 		beat: n.sql(beatSQL), peers: n.sql(peersSQL), lanes: n.sql(lanesSQL), evict: n.sql(evictSQL),
 		lock: n.sql(outboxLockSQL), take: n.sql(takeSQL), release: n.sql(releaseSQL), leave: n.sql(leaveSQL),
@@ -93,6 +97,7 @@ const (
 	beatSQL = `
 update {{schema}}.member set
     beat = beat + 1, beat_at = clock_timestamp(), published = $2, held = $3, trouble = nullif($4, ''),
+    waiting = $5::jsonb,
     per_second = case when clock_timestamp() > beat_at
         then ($2 - published) / extract(epoch from clock_timestamp() - beat_at)::float8 end
 where id = $1 returning clock_timestamp()`
@@ -119,7 +124,11 @@ func (m *membership) Beat(ctx context.Context, r relay.Report) (relay.View, erro
 	var epochs []int64
 	var ours, others []relay.Pattern
 	batch := &pgx.Batch{}
-	batch.Queue(m.sql.beat, m.id, r.Published, r.Held, plainText(r.Trouble)).QueryRow(func(row pgx.Row) error {
+	waiting, err := waitingJSON(r.Waiting)
+	if err != nil {
+		return v, fmt.Errorf("beat as member %d: %w", m.id, err)
+	}
+	batch.Queue(m.sql.beat, m.id, r.Published, r.Held, plainText(r.Trouble), waiting).QueryRow(func(row pgx.Row) error {
 		err := row.Scan(&v.Now)
 		evicted = errors.Is(err, pgx.ErrNoRows)
 		if evicted {
@@ -134,6 +143,7 @@ func (m *membership) Beat(ctx context.Context, r relay.Report) (relay.View, erro
 	batch.Queue(m.sql.lanes, m.outbox.ID).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&v.Generation, &v.NextLanes, &owners, &epochs, &ours, &others)
 	})
+	m.orders.queue(batch, m.outbox.BaseID, &v.Orders)
 	if m.outbox.SequenceTrusted {
 		batch.Queue(lastValueSQL + m.outbox.Sequence).QueryRow(func(row pgx.Row) error { return row.Scan(&v.Last) })
 	}
@@ -159,6 +169,26 @@ func plainText(s string) string {
 		}
 		return r
 	}, s[:min(len(s), longest)])
+}
+
+// maxWaiting bounds what a beat tells of.
+const maxWaiting = 200
+
+// waitingJSON is nil while nothing waits.
+func waitingJSON(list []relay.Waiting) (*string, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	told := slices.Clone(list[:min(len(list), maxWaiting)])
+	for i := range told {
+		told[i].Reason = plainText(told[i].Reason)
+	}
+	text, err := json.Marshal(told)
+	if err != nil {
+		return nil, err
+	}
+	s := strings.ReplaceAll(string(text), `\u0000`, "?")
+	return &s, nil
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ where {{published_at}} is null and {{id}} > $1{{wide}} and {{id}} <= $2{{wide}}`
 
 // The filters that a read may have beside. "is true" and a subselect with a limit keep the planner from making joins of
 // them. What is parked is looked up for each row that all else lets pass, so it costs what is read and not what is
-// parked.
+// parked. It makes wait what comes behind it, not what has a lower id and came into view later.
 const (
 	lanesFilter   = ` and get_bit({{arg}}::bytea, hashtext({{partition_key}}) & $3) = 1`
 	withoutFilter = ` and {{id}} not in (select unnest({{arg}}::bigint[]))`
@@ -38,20 +39,21 @@ const (
 	topicsMatch     = `{{topic}} in (select unnest({{arg}}::text[]))`
 	keysMatch       = `({{topic}}, {{partition_key}}) in (select * from unnest({{arg}}::text[], {{arg}}::text[]))`
 	allKeysMatch    = `{{partition_key}} in (select unnest({{arg}}::text[]))`
-	aggregatesMatch = `({{aggregate_type}}, {{aggregate_id}}) in (
-    select * from unnest({{arg}}::text[], {{arg}}::text[]))`
+	aggregatesMatch = `({{aggregate_type}}, {{aggregate_id}}, {{partition_key}}) in (
+    select * from unnest({{arg}}::text[], {{arg}}::text[], {{arg}}::text[]))`
 	eventsMatch = `{{id}} in (select unnest({{arg}}::bigint[]))`
 
 	parkedKeyFilter = ` and (
     select true from {{schema}}.parked p
     where p.outbox = {{base}} and p.scope = 'key' and hashtext(p.key) = hashtext({{table}}.{{partition_key}})
-      and p.key = {{table}}.{{partition_key}} and p.topic = {{table}}.{{topic}} limit 1) is null`
+      and p.key = {{table}}.{{partition_key}} and p.topic = {{table}}.{{topic}} and p.id <= {{table}}.{{id}}
+    limit 1) is null`
 	parkedAggregateFilter = ` and (
     select true from {{schema}}.parked p
     where p.outbox = {{base}} and p.scope = 'aggregate'
       and hashtext(p.aggregate_id) = hashtext({{table}}.{{aggregate_id}})
       and p.aggregate_id = {{table}}.{{aggregate_id}} and p.aggregate_type = {{table}}.{{aggregate_type}}
-      and hashtext(p.key) = hashtext({{table}}.{{partition_key}}) limit 1) is null`
+      and p.key = {{table}}.{{partition_key}} and p.id <= {{table}}.{{id}} limit 1) is null`
 	parkedEventFilter = ` and ({{table}}.{{id}} > {{arg}}::bigint or (
     select true from {{schema}}.parked p
     where p.outbox = {{base}} and p.id = {{table}}.{{id}} and p.scope = 'event'
@@ -166,7 +168,7 @@ type scopeMatch struct {
 
 // matches returns the conditions that rows of the scopes meet, one for each kind that is among them.
 func (r *eventReader) matches(scopes []relay.Scope) (found []scopeMatch) {
-	var topics, keyTopics, keys, allKeys, aggregateTypes, aggregates []string
+	var topics, keyTopics, keys, allKeys, aggregateTypes, aggregates, aggregateKeys []string
 	var ids []int64
 	for _, s := range scopes {
 		switch s.Kind {
@@ -177,7 +179,8 @@ func (r *eventReader) matches(scopes []relay.Scope) (found []scopeMatch) {
 		case relay.ScopeKeyOfAll:
 			allKeys = append(allKeys, s.Key)
 		case relay.ScopeAggregate:
-			aggregateTypes, aggregates = append(aggregateTypes, s.Aggregate), append(aggregates, s.Key)
+			aggregateTypes, aggregates = append(aggregateTypes, s.AggregateType), append(aggregates, s.AggregateID)
+			aggregateKeys = append(aggregateKeys, s.Key)
 		case relay.ScopeEvent:
 			ids = append(ids, s.ID)
 		}
@@ -187,10 +190,13 @@ func (r *eventReader) matches(scopes []relay.Scope) (found []scopeMatch) {
 			found = append(found, scopeMatch{sql, values})
 		}
 	}
+	if slices.ContainsFunc(scopes, func(s relay.Scope) bool { return s.Kind == relay.ScopeAll }) {
+		add(1, "true")
+	}
 	add(len(topics), r.sql.topics, topics)
 	add(len(keys), r.sql.keys, keyTopics, keys)
 	add(len(allKeys), r.sql.allKeys, allKeys)
-	add(len(aggregates), r.sql.aggregates, aggregateTypes, aggregates)
+	add(len(aggregates), r.sql.aggregates, aggregateTypes, aggregates, aggregateKeys)
 	add(len(ids), r.sql.events, ids)
 	return found
 }

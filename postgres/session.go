@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -23,6 +25,10 @@ type session struct {
 	local  string   // the settings of a settling transaction
 	settle string   // marks or deletes
 	look   []string // the sequence, then the writers; nil where they prove nothing
+	park   string
+
+	orders   ordersSQL
+	requests requestSQL
 }
 
 func newSession(conn *pgx.Conn, outbox *Outbox, cfg Config) *session {
@@ -31,6 +37,9 @@ func newSession(conn *pgx.Conn, outbox *Outbox, cfg Config) *session {
 	if cfg.Settle == relay.SettleDelete {
 		s.settle = outbox.Names.sql(outbox.widen(deleteSQL))
 	}
+	s.park = outbox.Names.sql(strings.NewReplacer("{{me}}", strconv.Itoa(int(outbox.ID)), "{{base}}",
+		strconv.Itoa(int(outbox.BaseID))).Replace(parkSQL))
+	s.orders, s.requests = newOrdersSQL(outbox.Names), newRequestSQL(outbox)
 	if outbox.SequenceTrusted {
 		s.look = []string{lastValueSQL + outbox.Sequence, writersOf(outbox.Names)}
 	}
@@ -79,7 +88,7 @@ where l.locktype = 'relation' and l.mode = 'RowExclusiveLock'
 
 func writersOf(n Names) string { return n.sql(writersSQL) }
 
-// Exchange runs one pipeline: look, settle, read.
+// Exchange runs one pipeline: look, settle, park, release, read.
 func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result, error) {
 	var result relay.Result
 	batch := &pgx.Batch{}
@@ -98,6 +107,15 @@ func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result,
 			result.Settled = int(tag.RowsAffected())
 			return nil
 		})
+	}
+	if len(x.Park) > 0 {
+		batch.Queue(s.park, parkArgs(x.Member, x.Park)...).Query(func(rows pgx.Rows) (err error) {
+			result.Parked, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+			return err
+		})
+	}
+	if x.Requests > 0 {
+		s.queueRequests(batch, x, &result)
 	}
 	if x.Read != nil {
 		s.reader.queue(batch, x.Read, false, &result)

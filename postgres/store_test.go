@@ -67,7 +67,7 @@ func TestReadFilters(t *testing.T) {
 				func(e *relay.Event) bool { return e.Topic+e.Key == "t0k0" }},
 			"key of all topics": {relay.Scope{Kind: relay.ScopeKeyOfAll, Key: "k2"},
 				func(e *relay.Event) bool { return e.Key == "k2" }},
-			"aggregate": {relay.Scope{Kind: relay.ScopeAggregate, Aggregate: "Order", Key: "k1"},
+			"aggregate": {relay.Scope{Kind: relay.ScopeAggregate, AggregateType: "Order", AggregateID: "k1", Key: "k1"},
 				func(e *relay.Event) bool { return e.AggregateID == "k1" }},
 			"event": {relay.Scope{Kind: relay.ScopeEvent, ID: 7}, func(e *relay.Event) bool { return e.ID == 7 }},
 		} {
@@ -186,7 +186,7 @@ func TestClaimsDoNotOverlap(t *testing.T) {
 		if !slices.Equal(ids(first.Events()), []int64{1, 2}) || !slices.Equal(ids(second.Events()), []int64{3, 4, 5}) {
 			t.Fatalf("claimed %v and %v", ids(first.Events()), ids(second.Events()))
 		}
-		must(t, first.Settle(t.Context(), refs(first.Events())))
+		must(t, first.Settle(t.Context(), refs(first.Events()), nil))
 		must(t, second.Release(t.Context()))
 		if got := ids(claim(10).Events()); !slices.Equal(got, []int64{3, 4, 5, 6}) {
 			t.Errorf("after a settle and a release %v are left", got)
@@ -264,7 +264,7 @@ func TestOddNames(t *testing.T) {
 			}
 			c, err := s.Claim(t.Context(), *q)
 			must(t, err)
-			must(t, c.Settle(t.Context(), refs(c.Events())))
+			must(t, c.Settle(t.Context(), refs(c.Events()), nil))
 			m := b.join(t)
 			beat(t, m)
 			lanes := act(t, m, nil, 8)

@@ -17,14 +17,26 @@ type claimLoop struct {
 	log       *slog.Logger
 	ledger    *ledger
 	pacers    *pacers
-	holds     holds
-	lifted    holds // lifted to look again, not yet proven
-	late      []Ref // acknowledged after their claim had ended, not yet marked
+	failing   holds // topics that can't be used
+	lifted    holds // of them those that are looked at again, not yet proven
+	late      done  // known after their claim had ended
+	orders    Orders
+	ordersAt  time.Time
+	looks     map[string]time.Time
+	attempts  map[int64]int // of the events that were released last
 }
+
+// done is what is to be written back of a claim.
+type done struct {
+	acked []Ref
+	park  []Parking
+}
+
+func (d done) empty() bool { return len(d.acked)+len(d.park) == 0 }
 
 func newClaimLoop(r *Relay) *claimLoop {
 	return &claimLoop{store: r.store, publisher: r.publisher, cfg: r.cfg, log: r.cfg.Logger, ledger: r.ledger,
-		pacers: newPacers(r.cfg), holds: newHolds(), lifted: newHolds()}
+		pacers: newPacers(r.cfg), failing: newHolds(nil), lifted: newHolds(nil)}
 }
 
 // run works until take ends and the claim in hand is settled. When work ends it drops everything.
@@ -48,7 +60,7 @@ func (c *claimLoop) run(take, work context.Context) error {
 		}
 	}
 	if err := c.settleLate(ops); err != nil {
-		c.log.Warn("could not mark what Kafka acknowledged late; it will be sent again", "events", len(c.late),
+		c.log.Warn("could not mark what Kafka acknowledged late; it will be sent again", "events", len(c.late.acked),
 			"reason", err)
 	}
 	if ops.Err() != nil && work.Err() == nil {
@@ -59,7 +71,7 @@ func (c *claimLoop) run(take, work context.Context) error {
 
 // settleLate marks, at the stop, what was acknowledged after its claim had ended.
 func (c *claimLoop) settleLate(ctx context.Context) error {
-	if len(c.late) == 0 {
+	if c.late.empty() {
 		return nil
 	}
 	octx, cancel := context.WithTimeout(ctx, openTimeout)
@@ -74,15 +86,15 @@ func (c *claimLoop) settleLate(ctx context.Context) error {
 
 // mark settles the late ones.
 func (c *claimLoop) mark(ctx context.Context, session Session) error {
-	if len(c.late) == 0 {
+	if c.late.empty() {
 		return nil
 	}
 	err := bounded(ctx, func(ctx context.Context) error {
-		_, err := session.Exchange(ctx, Exchange{Settle: c.late})
+		_, err := session.Exchange(ctx, Exchange{Settle: c.late.acked, Park: c.late.park})
 		return err
 	})
 	if err == nil {
-		c.late = nil
+		c.late = done{}
 	}
 	return err
 }
@@ -124,13 +136,16 @@ func (c *claimLoop) round(ctx context.Context, session Session) error {
 		return err
 	}
 	now := time.Now()
-	c.holds.lift(now, c.lifted)
+	if err := c.follow(ctx, session, now); err != nil {
+		return err
+	}
+	c.failing.lift(now, &c.lifted)
 	due := c.pacers.due(now, false)
 	read := Read{Above: math.MinInt64, UpTo: math.MaxInt64, Limit: c.pacers.limit(due), Bytes: c.cfg.Memory}
 	if choice := c.pacers.classes.choice(due); choice != nil {
 		read.Wanted = []Choice{choice}
 	}
-	c.holds.exclude(&read)
+	c.exclude(&read)
 	var claim Claim
 	err := bounded(ctx, func(ctx context.Context) (err error) {
 		claim, err = session.Claim(ctx, read)
@@ -152,15 +167,15 @@ func (c *claimLoop) round(ctx context.Context, session Session) error {
 	}
 	published := make(chan []error, 1)
 	c.ledger.handedOver(time.Now())
-	go func() { published <- c.publisher.Publish(ctx, events) }()
+	go func() { published <- c.publish(ctx, events) }()
 	timeout := time.NewTimer(c.cfg.ClaimTimeout)
 	defer timeout.Stop()
 	select {
 	case errs := <-published:
-		acked := c.outcome(events, errs)
-		err := bounded(ctx, func(ctx context.Context) error { return claim.Settle(ctx, acked) })
+		done := c.outcome(events, errs)
+		err := bounded(ctx, func(ctx context.Context) error { return claim.Settle(ctx, done.acked, done.park) })
 		if err != nil {
-			c.late = acked
+			c.late = done
 		}
 		return err
 	case <-timeout.C:
@@ -172,32 +187,105 @@ func (c *claimLoop) round(ctx context.Context, session Session) error {
 	}
 }
 
-// outcome returns what was acknowledged, and holds or counts the rest.
-func (c *claimLoop) outcome(events []*Event, errs []error) []Ref {
-	c.ledger.count(events, errs)
-	now := time.Now()
-	var acked []Ref
-	var failure error
-	var made []*hold
-	for i, e := range events {
-		switch class := classOf(errs[i]); {
-		case errs[i] == nil:
-			acked = append(acked, Ref{e.ID, e.EventID})
-			c.lifted.prove(e)
-		case class == Unsent:
-		case class == Outage:
-			c.pacers.postpone(now.Add(c.cfg.Interval))
-			failure = errs[i]
-		case c.holds.covering(e) == nil:
-			h := newHold(e, class, errs[i])
-			h.begin(c.lifted, now)
-			c.holds.add(h)
-			made = append(made, h)
+// publish waits for the outcome of every event: rows are locked until then, or the claim's time is over.
+func (c *claimLoop) publish(ctx context.Context, events []*Event) []error {
+	errs := c.publisher.Publish(ctx, events)
+	open := make(map[*Event]int)
+	for i, err := range errs {
+		if classOf(err) == Unanswered {
+			open[events[i]] = i
 		}
 	}
-	logHolds(c.log, made, now)
-	c.ledger.acknowledged(len(acked), failure)
-	return acked
+	for len(open) > 0 {
+		select {
+		case answers := <-c.publisher.Answers():
+			for _, a := range answers {
+				if i, ok := open[a.Event]; ok {
+					errs[i] = a.Err
+					delete(open, a.Event)
+				}
+			}
+		case <-ctx.Done():
+			return errs
+		}
+	}
+	return errs
+}
+
+// exclude leaves out of a read what waits. What is parked is looked for with every read: others may park too.
+func (c *claimLoop) exclude(r *Read) {
+	for scope := range c.failing.all {
+		r.Held = append(r.Held, scope)
+	}
+	for _, p := range c.orders.Pauses {
+		r.Held = append(r.Held, p.Scope)
+	}
+	r.Parked, r.ParkedUpTo = []ScopeKind{ScopeKey, ScopeAggregate, ScopeEvent}, math.MaxInt64
+}
+
+// follow reads the operators' words now and then, and carries out what they want done with parked events.
+func (c *claimLoop) follow(ctx context.Context, session Session, now time.Time) error {
+	if now.Sub(c.ordersAt) < c.cfg.BeatInterval {
+		return nil
+	}
+	return bounded(ctx, func(ctx context.Context) (err error) {
+		if c.orders, err = session.Orders(ctx); err != nil {
+			return err
+		}
+		c.ordersAt = now
+		looks := make(map[string]time.Time, len(c.orders.Looks))
+		for _, look := range c.orders.Looks {
+			looks[look.Topic] = look.Asked
+			if !c.looks[look.Topic].Equal(look.Asked) {
+				c.failing.look(look.Topic, now)
+			}
+		}
+		c.looks = looks
+		if !c.orders.Requests {
+			return nil
+		}
+		result, err := session.Exchange(ctx, Exchange{Requests: maxRequests})
+		c.attempts = make(map[int64]int, len(result.Released))
+		for _, r := range result.Released {
+			c.attempts[r.ID] = r.Attempts
+		}
+		return err
+	})
+}
+
+// outcome returns what was acknowledged and what is to be parked, and holds or counts the rest.
+func (c *claimLoop) outcome(events []*Event, errs []error) (d done) {
+	c.ledger.count(events, errs)
+	now := time.Now()
+	var failure error
+	var held []*hold
+	var refused []refusal
+	for i, e := range events {
+		switch classOf(errs[i]) {
+		case none:
+			d.acked = append(d.acked, Ref{e.ID, e.EventID})
+			c.lifted.prove(e)
+		case Unsent:
+		case Refused:
+			kind := c.pacers.classes.refused(e.class).scope(e)
+			r := refusal{event: e, scope: scopeOf(e, kind, nil), err: errs[i], attempts: c.attempts[e.ID] + 1}
+			refused, d.park = append(refused, r), append(d.park, r.parking())
+		case TopicUnusable:
+			if !c.failing.covers(e) {
+				h := &hold{scope: scopeOf(e, ScopeTopic, nil), since: e.CreatedAt, err: errs[i]}
+				h.begin(&c.lifted, now)
+				c.failing.add(h)
+				held = append(held, h)
+			}
+		case Outage, Unanswered:
+			c.pacers.postpone(now.Add(c.cfg.Interval))
+			failure = errs[i]
+		}
+	}
+	logFew(c.log, held, "topics that wait", func(h *hold) { h.log(c.log, now) })
+	logRefused(c.log, refused)
+	c.ledger.acknowledged(len(d.acked), failure)
+	return d
 }
 
 // report tells the age of the oldest event in hand.
@@ -207,5 +295,5 @@ func (c *claimLoop) report(claim Claim) {
 		oldest = events[0].CreatedAt
 	}
 	c.ledger.clock(claim.Now(), time.Now())
-	c.ledger.waiting(oldest, c.holds.len(), 0)
+	c.ledger.waiting(oldest, c.failing.len(), 0)
 }

@@ -12,30 +12,37 @@ type TopicRule struct {
 	Interval time.Duration
 	// Batch is as Config.Batch, which it defaults to.
 	Batch int
+	// OnRefused is as Config.OnRefused, which it defaults to.
+	OnRefused RefusedPolicy
 }
 
-// classes part the topics by the rule that counts for them; the last class, the only one without rules, is that of all
+// classes part the topics by the rule that counts for them; the last class, the only one without a rule, is that of all
 // other topics.
-type classes []Pattern
-
-func newClasses(rules []TopicRule) classes {
-	var c classes
-	for _, r := range rules {
-		c = append(c, r.Match)
-	}
-	return c
+type classes struct {
+	rules  []TopicRule
+	others RefusedPolicy
 }
 
-func (c classes) count() int { return len(c) + 1 }
+func newClasses(cfg Config) classes { return classes{cfg.Topics, cfg.OnRefused} }
+
+func (c classes) count() int { return len(c.rules) + 1 }
 
 // of returns the class of a topic.
 func (c classes) of(topic string) int {
-	for i, p := range c {
-		if p.Match(topic) {
+	for i, r := range c.rules {
+		if r.Match.Match(topic) {
 			return i
 		}
 	}
-	return len(c)
+	return len(c.rules)
+}
+
+// refused returns what becomes of the events of a class that are refused.
+func (c classes) refused(class int) RefusedPolicy {
+	if class < len(c.rules) && c.rules[class].OnRefused != "" {
+		return c.rules[class].OnRefused
+	}
+	return c.others
 }
 
 // all is the set of all classes.
@@ -47,10 +54,10 @@ func (c classes) choice(set classSet) Choice {
 		return nil
 	}
 	var choice Choice
-	for i, p := range c {
-		choice = append(choice, Case{p, set.has(i)})
+	for i, r := range c.rules {
+		choice = append(choice, Case{r.Match, set.has(i)})
 	}
-	return append(choice, Case{"*", set.has(len(c))})
+	return append(choice, Case{"*", set.has(len(c.rules))})
 }
 
 // maxRules is what a classSet has room for, beside the class of all other topics.
@@ -60,3 +67,29 @@ const maxRules = 31
 type classSet uint32
 
 func (s classSet) has(class int) bool { return s&(1<<class) != 0 }
+
+// RefusedPolicy says what waits with an event that Kafka refuses for itself, until an operator has decided.
+type RefusedPolicy string
+
+// The policies. The first is the default.
+const (
+	// HoldKey makes the later events of its key in its topic wait: their order is kept.
+	HoldKey RefusedPolicy = "hold-key"
+	// HoldAggregate makes the later events of its aggregate wait, in all topics, as far as they have its partition key.
+	HoldAggregate RefusedPolicy = "hold-aggregate"
+	// Skip lets everything else flow. The order of its key is given up: sent on an operator's word, it comes late.
+	Skip RefusedPolicy = "skip"
+)
+
+// scope returns how wide the event makes others wait.
+func (p RefusedPolicy) scope(e *Event) ScopeKind {
+	switch {
+	case p == Skip:
+		return ScopeEvent
+	case p == HoldAggregate && e.AggregateID != "":
+		return ScopeAggregate
+	}
+	return ScopeKey
+}
+
+func (p RefusedPolicy) known() bool { return p == HoldKey || p == HoldAggregate || p == Skip }

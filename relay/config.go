@@ -58,6 +58,9 @@ type Config struct {
 	// bound is still taken, alone.
 	Memory int
 
+	// OnRefused says what waits with an event that Kafka refuses for itself. HoldKey by default.
+	OnRefused RefusedPolicy
+
 	// Topics are settings for some of the topics; see TopicRule. Up to 31 rules.
 	Topics []TopicRule
 
@@ -82,6 +85,7 @@ type Config struct {
 func (c Config) WithDefaults() Config {
 	setDefault(&c.Claim, ClaimLanes)
 	setDefault(&c.Order, OrderKey)
+	setDefault(&c.OnRefused, HoldKey)
 	setDefault(&c.Interval, 500*time.Millisecond)
 	setDefault(&c.Batch, 50)
 	setDefault(&c.BatchMax, max(2000, c.Batch))
@@ -117,6 +121,7 @@ func (c Config) Validate() error {
 	refuse(c.Order != OrderKey && c.Order != OrderStrict, "POSTHASTE_RELAY_ORDER", c.Order, "key or strict")
 	refuse(c.Order == OrderStrict && c.Claim == ClaimSkipLocked, "POSTHASTE_RELAY_ORDER", c.Order,
 		"key with POSTHASTE_RELAY_CLAIM=skip-locked, which keeps no order")
+	refuse(!c.OnRefused.known(), "POSTHASTE_RELAY_ON_REFUSED", c.OnRefused, "hold-key, hold-aggregate or skip")
 	refuse(c.Interval < time.Millisecond || c.Interval > time.Hour, "OUTBOX_RELAY_INTERVAL_SECONDS",
 		c.Interval.Seconds(), "0.001 to 3600")
 	refuse(c.Batch < 1 || c.Batch > 10_000, "OUTBOX_RELAY_BATCH_SIZE", c.Batch, "1 to 10000")
@@ -155,6 +160,9 @@ func (c Config) validateTopics() (errs []error) {
 		}
 		if r.Interval != 0 && (r.Interval < time.Millisecond || r.Interval > time.Hour) {
 			refuse(r, "interval %v: want 1ms to 1h", r.Interval)
+		}
+		if r.OnRefused != "" && !r.OnRefused.known() {
+			refuse(r, "refused %q: want hold-key, hold-aggregate or skip", string(r.OnRefused))
 		}
 		if r.Batch != 0 && (r.Batch < 1 || r.Batch > c.BatchMax) {
 			refuse(r, "batch %d: want 1 to POSTHASTE_RELAY_BATCH_MAX (%d)", r.Batch, c.BatchMax)

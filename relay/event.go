@@ -21,7 +21,8 @@ type Event struct {
 	CreatedAt     time.Time
 	Lane          int
 
-	class int // of the topic, set when it arrives
+	class    int // of the topic, set when it arrives
+	attempts int // that ended with its being parked
 }
 
 // rowOverhead is what an Event costs in memory beside its bytes: the struct, its slot in the queues and its entry in

@@ -8,13 +8,18 @@ import (
 // Class says what a failure means for the event that met it.
 type Class int
 
+// none is the class of what did not fail.
+const none Class = -1
+
+// The classes of failures.
 const (
 	// Outage is a failure of the servers or the way to them, or an unknown outcome: the event is sent again, in the
 	// same order, and nothing is counted against it.
 	Outage Class = iota
 	// TopicUnusable is a topic that does not exist or may not be written: its events wait, all others flow.
 	TopicUnusable
-	// Refused is the record's own fault; it was seen to fail alone. Its key waits, all others flow.
+	// Refused is the record's own fault; it was seen to fail alone. It is parked, and by the policy of its topic its key
+	// waits with it; all others flow.
 	Refused
 	// Unsent is nobody's failure: the event was not sent, since another one failed first. It is sent again, behind it.
 	Unsent
@@ -53,6 +58,9 @@ func (f *Failure) Unwrap() error { return f.Err }
 
 // classOf returns the class of a publish error.
 func classOf(err error) Class {
+	if err == nil {
+		return none
+	}
 	if f, ok := errors.AsType[*Failure](err); ok {
 		return f.Class
 	}

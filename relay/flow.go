@@ -11,17 +11,21 @@ import (
 // by one. An event moves
 //
 //	read -> queue -> sending -> acked -> settling -> forgotten
+//	                         -> open (no answer yet) -> acked, or back to the queue
+//	                         -> refused -> parked, and forgotten
 //
 // and goes back to the head of the queue when sending failed, back to acked when settling did.
 //
-// Where reads begin. floor is an id up to which every row of our lanes is settled, in memory, or behind a hold: a read
-// that began when those ids were final (see horizon) has seen to that. Rows in memory are left out of a read by id,
-// held ones by their hold, which puts the floor below the first of them when it is lifted. Whatever could bring an
-// unseen row below the floor sets it back to the beginning: a lane gained, a new database connection, a sequence that
-// went backwards. So the floor only saves work, and a row is lost to it only by a fault in this file; the sweep looks
-// for such.
+// Where reads begin. floor is an id up to which every row of our lanes is settled, in memory, parked, or behind a hold:
+// a read that began when those ids were final (see horizon) has seen to that. Rows in memory are left out of a read by
+// id, parked ones and what waits with them by the side table, held ones by their hold, which remembers an id below the
+// first of them. Whatever could bring an unseen row below the floor sets it back to the beginning: a lane gained, a new
+// database connection, a sequence that went backwards. So the floor only saves work, and a row is lost to it only by a
+// fault in this file; the sweep looks for such.
 //
-// Each class of topics has a floor of its own, since a read may leave classes out whose time has not come.
+// Each class of topics has a floor of its own, since a read may leave classes out whose time has not come. So have the
+// scopes that were held and are no more: until reads of their own have found nothing left of them, the other reads go
+// on to leave them out, since what came later must not overtake what waited. One read is on its way at a time.
 type flow struct {
 	lanes    LaneSet // owned and being read
 	group    Choice  // the topics that this relay's group has
@@ -35,20 +39,30 @@ type flow struct {
 
 	queue    []*Event
 	sending  []*Event
+	open     []*Event // sent, and left unanswered
 	acked    []*Event
 	settling []*Event
-	known    map[int64]struct{} // ids of all four
-	bytes    int                // memory of all four
+	refused  []refusal          // to be parked
+	parking  int                // of them those that are being parked now, from the first on
+	known    map[int64]struct{} // ids of all of these
+	bytes    int                // memory of all of these
 	mean     int                // size of recent events
 
-	holds  holds
-	lifted holds // lifted to look again, not yet proven
+	failing  holds // topics that are unusable, partitions that do not answer, keys whose refused event is not parked yet
+	paused   holds // by operators
+	catching holds // not held any more; what waited is being read
+	lifted   holds // topics that are looked at again, not yet proven
+	caught   reach // how far the catching ones were read
+
+	parked     []ScopeKind   // the kinds of scopes that parked events may hold
+	parkedUpTo int64         // no id above it is parked alone
+	attempts   map[int64]int // of released events that are still to be read
 
 	// epoch goes up whenever rows that a read on its way has left out, as held or in memory, may have to be read after
 	// all, or its lanes are others: it is thrown away whole, since a later row of a key must not come in before an
-	// earlier one.
-	epoch      int
-	sweepFound int
+	// earlier one. catches does so for the reads of what was held.
+	epoch, catches int
+	sweepFound     int
 }
 
 // limits bound what the flow takes in.
@@ -64,66 +78,14 @@ type reach struct {
 	cursor int64 // the highest id read
 }
 
-func newFlow(l limits, strict bool, classes classes) *flow {
+func newFlow(l limits, strict bool, classes classes, partition func(topic, key string) int32) *flow {
 	f := &flow{limits: l, strict: strict, horizon: newHorizon(), classes: classes,
-		reach: make([]reach, classes.count()),
-		known: make(map[int64]struct{}), holds: newHolds(), lifted: newHolds()}
+		reach: make([]reach, classes.count()), known: make(map[int64]struct{}), attempts: make(map[int64]int),
+		failing: newHolds(partition), paused: newHolds(partition), catching: newHolds(partition),
+		lifted: newHolds(partition)}
+	f.doubtParked()
 	f.reset()
 	return f
-}
-
-// request is a Read with what must still be true when its rows arrive.
-type request struct {
-	Read
-	classes classSet
-	final   int64 // H when the read began
-	sweep   bool
-	epoch   int
-}
-
-// nextRead returns the read of the classes to make now, or nil while there is no room. A sweep reads all classes, from
-// the beginning.
-func (f *flow) nextRead(limit int, due classSet, sweep bool) *request {
-	room := f.limits.memory - f.bytes
-	if len(f.queue) >= limit || room <= 0 || f.lanes.Len() == 0 {
-		return nil
-	}
-	if f.mean > 0 {
-		limit = max(1, min(limit, room/f.mean)) // the server reads no more of large rows than there is room for
-	}
-	r := &request{
-		Read:    Read{Above: f.floor(due), UpTo: math.MaxInt64, Lanes: f.lanes, Limit: limit, Bytes: room},
-		classes: due, final: f.final(), sweep: sweep, epoch: f.epoch,
-	}
-	if sweep {
-		r.Above, r.classes = math.MinInt64, f.classes.all()
-	}
-	for _, c := range []Choice{f.group, f.classes.choice(r.classes)} {
-		if c != nil {
-			r.Wanted = append(r.Wanted, c)
-		}
-	}
-	if f.strict {
-		r.UpTo = r.final
-	}
-	for id := range f.known {
-		if id > r.Above {
-			r.Without = append(r.Without, id)
-		}
-	}
-	f.holds.exclude(&r.Read)
-	return r
-}
-
-// floor is the lowest of the classes in the set.
-func (f *flow) floor(set classSet) int64 {
-	lowest := int64(math.MaxInt64)
-	for i, r := range f.reach {
-		if set.has(i) {
-			lowest = min(lowest, r.floor)
-		}
-	}
-	return lowest
 }
 
 // final is H, or an id below all others where there is none.
@@ -134,51 +96,11 @@ func (f *flow) final() int64 {
 	return f.horizon.final
 }
 
-// arrived takes the rows of a read in. It tells whether the read still counts.
-func (f *flow) arrived(r *request, events []*Event, more bool) bool {
-	if r.epoch != f.epoch {
-		return false
-	}
-	seen := int64(math.MaxInt64)
-	if n := len(events); more && n > 0 {
-		seen = events[n-1].ID
-	}
-	for _, e := range events {
-		f.mean = max(1, (7*f.mean+e.Size())/8)
-		e.class = f.classes.of(e.Topic)
-		reach := &f.reach[e.class]
-		if r.sweep && e.ID <= reach.floor {
-			f.sweepFound++
-		}
-		if _, twice := f.known[e.ID]; twice {
-			continue
-		}
-		reach.cursor = max(reach.cursor, e.ID)
-		f.unlooked++
-		if h := f.holds.covering(e); h != nil {
-			h.floor = min(h.floor, e.ID-1)
-			continue
-		}
-		f.known[e.ID] = struct{}{}
-		f.bytes += e.Size()
-		f.queue = append(f.queue, e)
-	}
-	for i := range f.reach {
-		reach := &f.reach[i]
-		if r.sweep && more {
-			reach.floor = min(reach.floor, seen) // what lies beyond was not looked at
-		}
-		if r.classes.has(i) && (!more || len(events) > 0) {
-			reach.floor = max(reach.floor, min(r.final, seen))
-		}
-	}
-	return true
-}
-
 // behind tells whether a look at the horizon could move the floor.
 func (f *flow) behind() bool {
-	return !f.unstable && (!f.horizon.looked || f.horizon.waiting != nil ||
-		slices.ContainsFunc(f.reach, func(r reach) bool { return r.cursor > r.floor }))
+	low := func(r reach) bool { return r.cursor > r.floor }
+	return !f.unstable && (!f.horizon.looked || f.horizon.waiting != nil || slices.ContainsFunc(f.reach, low) ||
+		!f.catching.empty() && low(f.caught))
 }
 
 // expecting tells whether strict order waits for writers to end: their rows can be read the moment they have.
@@ -204,12 +126,17 @@ func (f *flow) sequence(last int64) bool {
 	return true
 }
 
-// reset sets the floors back to the beginning, for holds as well.
+// reset sets the floors back to the beginning, for holds as well. What is being caught up with is found on the way.
 func (f *flow) reset() {
 	for i := range f.reach {
 		f.reach[i] = reach{math.MinInt64, math.MinInt64}
 	}
-	f.holds.each(func(h *hold) { h.floor = math.MinInt64 })
+	for _, hs := range []*holds{&f.failing, &f.paused} {
+		for _, h := range hs.all {
+			h.floor = math.MinInt64
+		}
+	}
+	f.catching = newHolds(f.catching.partition)
 	f.epoch++
 }
 
@@ -232,9 +159,7 @@ func (f *flow) setLanes(lanes LaneSet) {
 		f.reset()
 	}
 	f.filterQueue(func(e *Event) bool { return !lanes.Has(e.Lane) }, nil)
-	if lanes.Len() == 0 {
-		f.holds, f.lifted = newHolds(), newHolds()
-	}
+	f.dropRefused(func(e *Event) bool { return !lanes.Has(e.Lane) })
 }
 
 // dropQueue forgets all that was read and not handed over; the rows will be read again.
@@ -265,11 +190,17 @@ func (f *flow) oldest() (time.Time, bool) {
 			at = t
 		}
 	}
-	for _, part := range [][]*Event{f.queue, f.sending, f.acked, f.settling} {
+	for _, part := range [][]*Event{f.queue, f.sending, f.open, f.acked, f.settling} {
 		if len(part) > 0 {
 			earlier(part[0].CreatedAt)
 		}
 	}
-	f.holds.each(func(h *hold) { earlier(h.since) })
+	for _, hs := range []*holds{&f.failing, &f.paused} {
+		for _, h := range hs.all {
+			if !h.since.IsZero() {
+				earlier(h.since)
+			}
+		}
+	}
 	return at, !at.IsZero()
 }

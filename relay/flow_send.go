@@ -17,68 +17,76 @@ func (f *flow) nextChunk() []*Event {
 
 // outcome sums up a chunk.
 type outcome struct {
-	acked  int
-	outage error   // one of the failures that are nobody's fault
-	held   []*hold // new or renewed
-	mended []*hold // lifted ones whose events flow again
+	acked   int
+	outage  error    // one of the failures that are nobody's fault
+	held    []*hold  // topics and partitions that wait from now on
+	refused []*Event // to be parked
+	mended  []*hold  // lifted ones whose events flow again
 }
 
 // published takes the outcomes of the chunk in flight in. Failed events go back to the head of the queue in their
 // order, before rows that were read in the meantime; what a new hold covers leaves the queue with them.
 func (f *flow) published(errs []error, now time.Time) outcome {
+	events := f.sending
+	f.sending = nil
+	return f.outcomes(events, errs, now)
+}
+
+// answered takes the outcomes of events in that had none before.
+func (f *flow) answered(answers []Answer, now time.Time) outcome {
+	var events []*Event
+	var errs []error
+	for _, a := range answers {
+		i := slices.Index(f.open, a.Event)
+		if i < 0 {
+			continue
+		}
+		f.open = slices.Delete(f.open, i, i+1)
+		events, errs = append(events, a.Event), append(errs, a.Err)
+	}
+	f.unbar()
+	return f.outcomes(events, errs, now)
+}
+
+func (f *flow) outcomes(events []*Event, errs []error, now time.Time) outcome {
 	var out outcome
 	var failed []*Event
-	for i, e := range f.sending {
-		if errs[i] == nil {
+	for i, e := range events {
+		switch classOf(errs[i]) {
+		case none:
 			out.acked++
 			f.acked = append(f.acked, e)
 			if h := f.lifted.prove(e); h != nil {
 				out.mended = append(out.mended, h)
 			}
 			continue
-		}
-		class := classOf(errs[i])
-		failed = append(failed, e)
-		switch {
-		case class == Unsent:
-		case class == Outage:
+		case Unanswered:
+			f.open = append(f.open, e)
+			if h := f.bar(e, errs[i], now); h != nil {
+				out.held = append(out.held, h)
+			}
+			continue
+		case Refused:
+			f.refuse(e, errs[i])
+			out.refused = append(out.refused, e)
+			f.lifted.prove(e) // its topic can be used
+			continue
+		case Outage:
 			out.outage = errs[i]
-		case f.holds.covering(e) == nil:
-			out.held = append(out.held, f.hold(e, class, errs[i], now))
+		case TopicUnusable:
+			if f.standing(e) == nil {
+				out.held = append(out.held, f.fail(e, errs[i], now))
+			}
+		case Unsent:
 		}
+		failed = append(failed, e)
 	}
-	f.sending = nil
 	f.queue = append(failed, f.queue...)
 	if len(failed) > 0 {
 		f.filterQueue(func(e *Event) bool { return !f.lanes.Has(e.Lane) }, nil)
 	}
-	if len(out.held) > 0 {
-		f.filterQueue(func(e *Event) bool { return f.holds.covering(e) != nil },
-			func(e *Event) { h := f.holds.covering(e); h.floor = min(h.floor, e.ID-1) })
+	if len(out.held)+len(out.refused)+len(failed) > 0 {
+		f.clearQueue() // of what a new hold covers, and of what failed when operators have paused it meanwhile
 	}
 	return out
-}
-
-// hold makes the event's topic or key wait.
-func (f *flow) hold(e *Event, class Class, err error, now time.Time) *hold {
-	h := newHold(e, class, err)
-	h.floor = f.reach[e.class].floor
-	if !h.wholeTopic && len(f.holds.keys) >= maxKeyHolds {
-		h.wholeTopic = true
-	}
-	h.begin(f.lifted, now)
-	f.holds.add(h)
-	return h
-}
-
-// lift ends the holds whose time has come, and tells whether there were any. Their rows are read again, from just below
-// the first of them.
-func (f *flow) lift(now time.Time) bool {
-	due := f.holds.lift(now, f.lifted)
-	for _, h := range due {
-		reach := &f.reach[f.classes.of(h.topic)]
-		reach.floor = min(reach.floor, h.floor)
-		f.epoch++
-	}
-	return len(due) > 0
 }

@@ -5,12 +5,14 @@ import "slices"
 // carries tells whether an event of one of the lanes is in flight or waits to be settled.
 func (f *flow) carries(lanes []int) bool {
 	has := func(e *Event) bool { return slices.Contains(lanes, e.Lane) }
-	return slices.ContainsFunc(f.sending, has) || slices.ContainsFunc(f.acked, has) ||
-		slices.ContainsFunc(f.settling, has)
+	return slices.ContainsFunc(f.sending, has) || slices.ContainsFunc(f.open, has) ||
+		slices.ContainsFunc(f.acked, has) || slices.ContainsFunc(f.settling, has)
 }
 
 // idle tells whether nothing is in flight and nothing waits to be settled.
-func (f *flow) idle() bool { return len(f.sending)+len(f.acked)+len(f.settling) == 0 }
+func (f *flow) idle() bool {
+	return len(f.sending)+len(f.open)+len(f.acked)+len(f.settling)+len(f.refused) == 0
+}
 
 // nextSettle moves what is acknowledged to settling.
 func (f *flow) nextSettle() []Ref {

@@ -20,11 +20,22 @@ type sim struct {
 	tx      int
 	topic   map[string]bool // unusable
 	refused map[string]bool // keys whose next event is refused
+	sick    map[Scope]bool  // partitions that do not answer
+	parked  map[int64]*simParked
+	pauses  []Pause
 	members [2]*simMember
 	owner   [4]int // lane to member, -1 while free
 	log     []simRecord
 	broken  mutation
 	faults  int
+	calm    bool  // sessions last: nothing that was forgotten is found by starting anew
+	flaw    error // the first thing that may never be
+}
+
+func (s *sim) wrong(what string, id int64) {
+	if s.flaw == nil {
+		s.flaw = fmt.Errorf("%s: %d", what, id)
+	}
 }
 
 // mutation takes one protection out, to see that the simulation would notice.
@@ -42,11 +53,23 @@ const (
 	horizonWithoutWriters
 	preparedForgotten
 	floorSharedByClasses
+	releaseWithoutCatchUp
+	catchUpForgetsOtherHolds
+	barredPartitionFlows
+	pauseLeavesCarriedRows
+	parkedNotDoubted
 )
+
+// simParked is a row of the side table.
+type simParked struct {
+	Parking
+	request string
+}
 
 type simRow struct {
 	Event
 	committed, settled bool
+	discarded, skipped bool // by an operator; by policy, so that its order is given up
 }
 
 type simTx struct {
@@ -69,20 +92,25 @@ type simMember struct {
 	lane    []int
 }
 
+// simRead is an exchange without its settle.
 type simRead struct {
-	req    *request
-	events []*Event
-	more   bool
-	look   *Horizon
+	req      *request // nil: it reads nothing
+	events   []*Event
+	more     bool
+	look     *Horizon
+	parks    bool
+	parked   []int64
+	released []Released
 }
 
 var errSim = errors.New("simulated outage")
 
 func newSim(seed uint64, m mutation) *sim {
-	s := &sim{rnd: rand.New(rand.NewPCG(seed, 1)), topic: map[string]bool{}, refused: map[string]bool{}, broken: m}
+	s := &sim{rnd: rand.New(rand.NewPCG(seed, 1)), topic: map[string]bool{}, refused: map[string]bool{},
+		sick: map[Scope]bool{}, parked: map[int64]*simParked{}, broken: m}
 	for i := range s.members {
 		s.members[i] = &simMember{id: i,
-			flow: newFlow(limits{batch: 2, batchMax: 3, memory: 1 << 20}, false, simClasses)}
+			flow: newFlow(limits{batch: 2, batchMax: 3, memory: 1 << 20}, false, simClasses, simPartition)}
 	}
 	for l := range s.owner {
 		s.owner[l] = -1
@@ -91,18 +119,27 @@ func newSim(seed uint64, m mutation) *sim {
 }
 
 // Some of the topics come when their time has come, and the time of each class comes at random.
-var simClasses = classes{"t1", "t3"}
+// What is refused of one is skipped, of another its aggregate waits.
+var simClasses = classes{rules: []TopicRule{{Match: "t1", OnRefused: Skip}, {Match: "t2", OnRefused: HoldAggregate}}}
 
-func (s *sim) key() string { return fmt.Sprintf("k%d", s.rnd.IntN(5)) }
+func simPartition(_, key string) int32 { return int32(key[1]-'0') % 2 }
+
+// simTopic: a key has one topic, and a topic has keys of several partitions and lanes.
+func simTopic(key string) string { return fmt.Sprint("t", (key[1]-'0')%3) }
+
+func (s *sim) key() string { return fmt.Sprintf("k%d", s.rnd.IntN(6)) }
 
 func simLane(key string) int { return int(key[1]-'0') % 4 }
 
-// write lets a transaction begin, insert, prepare, commit or roll back. Writers of a key are serialised, as by a row
-// lock.
+// simFree is a key whose writers nobody serialises: its order is anybody's guess.
+const simFree = "k5"
+
+// write lets a transaction begin, insert, prepare, commit or roll back. Writers of the other keys are serialised, as by
+// a row lock.
 func (s *sim) write() {
 	if len(s.open) == 0 || len(s.open) < 3 && s.rnd.IntN(2) == 0 {
 		key := s.key()
-		if slices.ContainsFunc(s.open, func(tx *simTx) bool { return tx.key == key }) {
+		if key != simFree && slices.ContainsFunc(s.open, func(tx *simTx) bool { return tx.key == key }) {
 			return
 		}
 		s.tx++
@@ -114,7 +151,8 @@ func (s *sim) write() {
 	switch n := s.rnd.IntN(10); {
 	case n < 4 && !tx.prepared && len(tx.rows) < 4:
 		s.seq++
-		r := &simRow{Event: Event{ID: s.seq, Key: tx.key, Topic: "t" + tx.key[1:], Lane: simLane(tx.key)}}
+		r := &simRow{Event: Event{ID: s.seq, Key: tx.key, Topic: simTopic(tx.key), Lane: simLane(tx.key),
+			AggregateType: "a", AggregateID: tx.key}}
 		tx.rows = append(tx.rows, r)
 	case n < 5 && !tx.prepared:
 		tx.prepared, tx.id = true, "-1/"+tx.id
@@ -141,77 +179,264 @@ func (s *sim) look() *Horizon {
 	return h
 }
 
-// begin starts a read: its snapshot is now.
+// begin starts an exchange: what it changes is changed, and its snapshot is taken, now.
 func (s *sim) begin(m *simMember) {
-	due := 1 + classSet(s.rnd.IntN(int(simClasses.all())))
-	req := m.flow.nextRead(m.flow.limits.batch, due, s.rnd.IntN(50) == 0 && s.broken == sound)
-	if req == nil {
-		return
+	r := &simRead{}
+	if len(m.flow.refused) > 0 {
+		r.parks, r.parked = true, s.park(m)
 	}
-	r := &simRead{req: req}
+	if m.flow.catching.empty() && s.rnd.IntN(3) == 0 {
+		r.released = s.serve(m)
+	}
+	if r.req = s.nextRead(m); r.req != nil {
+		if s.rnd.IntN(2) == 0 {
+			r.look = s.look()
+		}
+		s.read(r)
+	}
+	m.read = r
+}
+
+func (s *sim) nextRead(m *simMember) *request {
 	if s.rnd.IntN(2) == 0 {
-		r.look = s.look()
+		if r := m.flow.nextCatchUp(m.flow.limits.batch); r != nil {
+			return r
+		}
 	}
+	due := 1 + classSet(s.rnd.IntN(int(simClasses.all())))
+	return m.flow.nextRead(m.flow.limits.batch, due, s.rnd.IntN(50) == 0 && s.broken == sound)
+}
+
+// read finds the rows that the statement would.
+func (s *sim) read(r *simRead) {
 	visible := slices.Clone(s.rows)
 	slices.SortFunc(visible, func(a, b *simRow) int { return int(a.ID - b.ID) })
 	for _, row := range visible {
-		if row.settled || row.ID <= req.Above || !req.Lanes.Has(row.Lane) || slices.Contains(req.Without, row.ID) ||
-			slices.ContainsFunc(req.Held, func(h Scope) bool {
-				return h.Topic == row.Topic && (h.Kind == ScopeTopic || h.Key == row.Key)
-			}) ||
-			slices.ContainsFunc(req.Wanted, func(c Choice) bool { return !c.Wants(row.Topic) }) {
+		if row.settled || !s.matches(r.req, &row.Event) {
 			continue
 		}
-		if len(r.events) == req.Limit {
+		if len(r.events) == r.req.Limit {
 			break
 		}
 		e := row.Event
 		r.events = append(r.events, &e)
+		if s.parked[e.ID] != nil {
+			s.wrong("read though it is parked", e.ID)
+		}
 	}
-	r.more = len(r.events) == req.Limit
-	m.read = r
+	r.more = len(r.events) == r.req.Limit
+}
+
+func (s *sim) matches(q *request, e *Event) bool {
+	in := func(list []Scope) bool {
+		return slices.ContainsFunc(list, func(h Scope) bool {
+			if h.Kind == ScopePartition {
+				return h.Topic == e.Topic
+			}
+			return scopeOf(e, h.Kind, simPartition) == h
+		})
+	}
+	return e.ID > q.Above && e.ID <= q.UpTo && q.Lanes.Has(e.Lane) && !slices.Contains(q.Without, e.ID) &&
+		!in(q.Held) && (len(q.Only) == 0 || in(q.Only)) && !s.waitsParked(q, e) &&
+		!slices.ContainsFunc(q.Wanted, func(c Choice) bool { return !c.Wants(e.Topic) })
+}
+
+// waitsParked tells whether the event is parked, or waits with one that is, as far as the read asks.
+func (s *sim) waitsParked(q *request, e *Event) bool {
+	for id, p := range s.parked {
+		if !slices.Contains(q.Parked, p.Scope) {
+			continue
+		}
+		switch p.Scope {
+		case ScopeEvent:
+			if e.ID == id && e.ID <= q.ParkedUpTo {
+				return true
+			}
+		case ScopeKey:
+			if e.Topic == p.Topic && e.Key == p.Key && id <= e.ID {
+				return true
+			}
+		case ScopeAggregate:
+			if e.AggregateID == p.AggregateID && id <= e.ID {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// park is the statement that does so: whoever does not own the lane may not, and a published event can't be.
+func (s *sim) park(m *simMember) (ids []int64) {
+	for _, p := range m.flow.nextPark() {
+		i := slices.IndexFunc(s.rows, func(r *simRow) bool { return r.ID == p.ID })
+		if s.owner[p.Lane] != m.id || s.rows[i].settled {
+			continue
+		}
+		s.parked[p.ID] = &simParked{Parking: p}
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// serve is the statement that does what operators want, in the lanes of a member.
+func (s *sim) serve(m *simMember) (released []Released) {
+	for id, p := range s.parked {
+		if p.request == "" || s.owner[p.Lane] != m.id {
+			continue
+		}
+		r := Released{ID: id, Attempts: p.Attempts, Gone: p.request == "discard"}
+		e := &Event{ID: id, Topic: p.Topic, Key: p.Key, AggregateType: p.AggregateType, AggregateID: p.AggregateID}
+		r.Scope = scopeOf(e, p.Scope, simPartition)
+		for _, row := range s.rows {
+			if row.ID == id && r.Gone && !row.settled {
+				row.settled, row.discarded = true, true
+			}
+		}
+		released = append(released, r)
+		delete(s.parked, id)
+	}
+	return released
+}
+
+// operate lets an operator have a word.
+func (s *sim) operate() {
+	for _, p := range s.parked {
+		switch s.rnd.IntN(8) {
+		case 0, 1:
+			p.request = "retry"
+		case 2:
+			p.request = "discard"
+		}
+	}
+	key := s.key()
+	topic := Scope{Kind: ScopeTopic, Topic: simTopic(key)}
+	words := []Scope{{Kind: ScopeAll}, topic, topic, topic, topic, {Kind: ScopeKey, Topic: simTopic(key), Key: key},
+		{Kind: ScopeKey, Topic: simTopic(key), Key: key}, {Kind: ScopeKeyOfAll, Key: key}}
+	if n := len(s.pauses); n > 0 && s.rnd.IntN(3) > 0 {
+		i := s.rnd.IntN(n)
+		s.pauses = slices.Delete(s.pauses, i, i+1)
+	} else if n < 3 {
+		s.pauses = append(s.pauses, Pause{ID: s.rnd.Int(), Scope: words[s.rnd.IntN(len(words))]})
+	}
+}
+
+// beat brings a member what stands in the side tables.
+func (s *sim) beat(m *simMember) {
+	f := m.flow
+	if m.read == nil || !m.read.parks { // another beat than one that may not know of what is being parked
+		f.parked, f.parkedUpTo = nil, -1<<63
+		for id, p := range s.parked {
+			if !slices.Contains(f.parked, p.Scope) {
+				f.parked = append(f.parked, p.Scope)
+			}
+			if p.Scope == ScopeEvent {
+				f.parkedUpTo = max(f.parkedUpTo, id)
+			}
+		}
+	}
+	carried := slices.Clone(f.queue)
+	var begun []*hold
+	s.keepFloors(f, func() { begun, _ = f.pause(s.pauses, time.Unix(0, 0)) })
+	if s.broken == pauseLeavesCarriedRows && len(begun) > 0 {
+		s.putBack(f, carried)
+	}
+}
+
+// putBack carries on with rows that had to leave.
+func (s *sim) putBack(f *flow, carried []*Event) {
+	for _, e := range carried {
+		if _, known := f.known[e.ID]; !known && f.standing(e) != nil {
+			f.known[e.ID] = struct{}{}
+			f.bytes += e.Size()
+			f.queue = append(f.queue, e)
+		}
+	}
 }
 
 func (s *sim) arrive(m *simMember) {
-	r := m.read
+	r, f := m.read, m.flow
 	m.read = nil
-	if s.rnd.IntN(20) == 0 { // the session breaks
-		m.flow.forgetHorizon()
+	if !s.calm && s.rnd.IntN(20) == 0 { // the session breaks
+		f.parkingFailed()
+		f.forgetHorizon()
 		return
 	}
-	if s.broken == readOutlivesChange {
-		r.req.epoch = m.flow.epoch
+	if r.parks {
+		f.wereParked(r.parked)
 	}
-	m.flow.arrived(r.req, r.events, r.more)
-	for i := range m.flow.reach {
-		reach := &m.flow.reach[i]
+	s.release(f, r)
+	if r.req == nil {
+		return
+	}
+	if r.look != nil {
+		f.observe(*r.look)
+		r.req.final = max(r.req.final, f.final())
+	}
+	if s.broken == readOutlivesChange {
+		r.req.epoch, r.req.catches = f.epoch, f.catches
+	}
+	f.arrived(r.req, r.events, r.more)
+	for i := range f.reach {
+		reach := &f.reach[i]
 		switch {
 		case s.broken == floorByLastID && len(r.events) > 0 && r.req.classes.has(i):
 			reach.floor = max(reach.floor, r.events[len(r.events)-1].ID)
 		case s.broken == floorSharedByClasses:
-			for _, other := range m.flow.reach {
+			for _, other := range f.reach {
 				reach.floor = max(reach.floor, other.floor)
 			}
 		}
 	}
-	if r.look != nil {
-		m.flow.observe(*r.look)
+}
+
+func (s *sim) release(f *flow, r *simRead) {
+	s.keepFloors(f, func() { f.release(r.released) })
+	if s.broken == releaseWithoutCatchUp {
+		for _, h := range f.catching.all {
+			for i := range f.reach {
+				f.reach[i].floor = min(f.reach[i].floor, h.floor)
+			}
+			f.catching.drop(h)
+		}
 	}
 }
 
-// publish sends a chunk and takes its outcomes in: per partition (topic here) a failure fails everything after it.
+// keepFloors makes other holds forget, where that is the mutation, what a hold that ends had kept of their events.
+func (s *sim) keepFloors(f *flow, do func()) {
+	floors := map[*hold]int64{}
+	for _, hs := range []*holds{&f.failing, &f.paused} {
+		for _, h := range hs.all {
+			floors[h] = h.floor
+		}
+	}
+	do()
+	if s.broken == catchUpForgetsOtherHolds {
+		for h, floor := range floors {
+			h.floor = max(h.floor, floor)
+		}
+	}
+}
+
+// publish sends a chunk and takes its outcomes in: per partition a failure fails everything after it.
 func (s *sim) publish(m *simMember) {
 	chunk := m.flow.sending
 	errs := make([]error, len(chunk))
-	failed := map[string]bool{}
+	failed := map[Scope]bool{}
 	for i, e := range chunk {
+		partition := scopeOf(e, ScopePartition, simPartition)
 		switch {
 		case s.topic[e.Topic]:
 			errs[i] = &Failure{TopicUnusable, errSim}
-		case failed[e.Topic]:
-			errs[i] = errSim
+		case failed[partition]:
+			errs[i] = &Failure{Unsent, errSim}
+		case s.sick[partition] && !slices.ContainsFunc(chunk[:i], func(b *Event) bool {
+			return scopeOf(b, ScopePartition, simPartition) == partition && s.sent(b.ID)
+		}):
+			errs[i] = &Failure{Unanswered, errSim}
+			continue
 		case s.refused[e.Key]:
 			errs[i] = &Failure{Refused, errSim}
+			s.row(e.ID).skipped = s.row(e.ID).skipped || simClasses.refused(e.class) == Skip
 		case s.rnd.IntN(12) == 0:
 			errs[i] = errSim
 			if s.rnd.IntN(2) == 0 { // the outcome is unknown: it may have arrived
@@ -221,7 +446,7 @@ func (s *sim) publish(m *simMember) {
 		default:
 			s.record(e)
 		}
-		failed[e.Topic] = failed[e.Topic] || errs[i] != nil
+		failed[partition] = failed[partition] || errs[i] != nil
 	}
 	prefetched := m.flow.queue
 	out := m.flow.published(errs, time.Unix(0, 0))
@@ -232,16 +457,45 @@ func (s *sim) publish(m *simMember) {
 			m.flow.queue = append(slices.Clone(m.flow.queue[n:]), m.flow.queue[:n]...)
 		}
 	case holdLeavesCarriedRows:
-		if len(out.held) > 0 {
-			for _, e := range prefetched {
-				if _, known := m.flow.known[e.ID]; !known && m.flow.holds.covering(e) != nil {
-					m.flow.known[e.ID] = struct{}{}
-					m.flow.bytes += e.Size()
-					m.flow.queue = append(m.flow.queue, e)
-				}
+		if len(out.held)+len(out.refused) > 0 {
+			s.putBack(m.flow, prefetched)
+		}
+	case barredPartitionFlows:
+		for scope := range m.flow.failing.all {
+			if scope.Kind == ScopePartition {
+				m.flow.failing.remove(scope)
 			}
 		}
 	}
+}
+
+func (s *sim) sent(id int64) bool {
+	return slices.ContainsFunc(s.log, func(r simRecord) bool { return r.id == id })
+}
+
+// answer lets a partition answer that has not: it took the events, or from some on it did not.
+func (s *sim) answer(m *simMember) {
+	if len(m.flow.open) == 0 {
+		return
+	}
+	of := func(e *Event) Scope { return scopeOf(e, ScopePartition, simPartition) }
+	partition := of(m.flow.open[s.rnd.IntN(len(m.flow.open))])
+	var answers []Answer
+	failing := false
+	for _, e := range m.flow.open {
+		if of(e) != partition {
+			continue
+		}
+		failing = failing || s.rnd.IntN(6) == 0
+		a := Answer{Event: e}
+		if failing {
+			a.Err = errSim
+		} else {
+			s.record(e)
+		}
+		answers = append(answers, a)
+	}
+	s.keepFloors(m.flow, func() { m.flow.answered(answers, time.Unix(0, 0)) })
 }
 
 func (s *sim) record(e *Event) { s.log = append(s.log, simRecord{e.ID, e.Key}) }
@@ -254,7 +508,7 @@ func (s *sim) settle(m *simMember) {
 			r.settled = r.settled || r.ID == ref.ID
 		}
 	}
-	if s.rnd.IntN(15) == 0 { // committed, and the answer lost
+	if !s.calm && s.rnd.IntN(15) == 0 { // committed, and the answer lost
 		m.flow.unsettled()
 		m.flow.forgetHorizon()
 		return
@@ -273,7 +527,7 @@ func (s *sim) moveLanes(m *simMember) {
 		m.lane = slices.DeleteFunc(m.lane, func(l int) bool { return l == lane })
 		m.flow.setLanes(NewLaneSet(4, m.lane...))
 		if m.flow.carries([]int{lane}) { // evicted: the lane is free although a chunk is on its way
-			s.faults += len(m.flow.sending) + len(m.flow.acked) + len(m.flow.settling)
+			s.faults += len(m.flow.sending) + len(m.flow.open) + len(m.flow.acked) + len(m.flow.settling)
 		}
 		s.owner[lane] = -1
 		return
@@ -282,6 +536,9 @@ func (s *sim) moveLanes(m *simMember) {
 	}
 	before := slices.Clone(m.flow.reach)
 	m.flow.setLanes(NewLaneSet(4, m.lane...))
+	if s.broken != parkedNotDoubted {
+		m.flow.doubtParked()
+	}
 	if s.broken == floorKeptOverGainedLane {
 		m.flow.reach = before
 	}

@@ -16,7 +16,7 @@ func events(from, n, payload int) []*Event {
 }
 
 func ownerOfAll(l limits) *flow {
-	f := newFlow(l, false, nil)
+	f := newFlow(l, false, classes{others: HoldKey}, nil)
 	f.setLanes(NewLaneSet(1, 0))
 	return f
 }
@@ -89,8 +89,8 @@ func TestUnsentIsNoOutage(t *testing.T) {
 		e.Key = "k"
 	}
 	out := f.published([]error{&Failure{Refused, errSim}, &Failure{Unsent, errSim}, nil}, time.Time{})
-	if out.outage != nil || len(out.held) != 1 || out.acked != 1 || len(f.queue) != 0 {
-		t.Errorf("%+v, %d in the queue; want one hold, one acknowledged, no outage", out, len(f.queue))
+	if out.outage != nil || len(out.refused) != 1 || out.acked != 1 || len(f.queue) != 0 {
+		t.Errorf("%+v, %d in the queue; want one refused, one acknowledged, no outage", out, len(f.queue))
 	}
 	f.arrived(f.nextRead(100, 1, false), events(10, 2, 10), false)
 	f.nextChunk()

@@ -57,6 +57,9 @@ type loop struct {
 	lookCame  time.Time
 	sweepAt   time.Time
 	liftedAt  time.Time
+	caughtUp  bool // the latest read was of what had been held; the others have their turn
+	catchUp   int  // rows of the next read of what was held
+	orders    orders
 	resettle  bool    // the settle on its way repeats one of unknown outcome
 	foreign   foreign // by what we settle
 	locked    foreign // by locks
@@ -82,11 +85,11 @@ func newLoop(r *Relay) *loop {
 	return &loop{
 		store: r.store, publisher: r.publisher, cfg: r.cfg, log: r.cfg.Logger, ledger: r.ledger, member: r.member,
 		flow: newFlow(limits{r.cfg.Batch, r.cfg.BatchMax, r.cfg.Memory}, r.cfg.Order == OrderStrict,
-			newClasses(r.cfg.Topics)),
+			newClasses(r.cfg), r.publisher.Partition),
 		opened: make(chan opened, 1), exchanged: make(chan exchanged, 1), published: make(chan []error, 1),
 		reopen:    newBackoff(100*time.Millisecond, 3*time.Second),
 		republish: newBackoff(100*time.Millisecond, 5*time.Second),
-		pacers:    newPacers(r.cfg), start: time.Now(),
+		pacers:    newPacers(r.cfg), catchUp: r.cfg.Batch, start: time.Now(),
 		sweepAt: time.Now().Add(r.cfg.SweepInterval),
 		foreign: foreign{need: foreignSigns, grace: 2 * r.cfg.Lease},
 		locked:  foreign{need: foreignLocks, grace: 2 * r.cfg.Lease},
@@ -110,6 +113,7 @@ func (l *loop) run(take, work context.Context) error {
 	for {
 		now := time.Now()
 		l.followLanes()
+		l.followOrders(now)
 		if drain == nil {
 			l.lift(now)
 			l.publish(ops, now)
@@ -131,10 +135,12 @@ func (l *loop) run(take, work context.Context) error {
 			err = l.settleExchange(x)
 		case errs := <-l.published:
 			l.settlePublish(errs)
+		case answers := <-l.publisher.Answers():
+			l.settleAnswers(answers)
 		case <-stopping:
 			stopping, drain = nil, time.After(l.cfg.DrainTimeout)
 			l.flow.dropQueue()
-			l.log.Info("relay drains", "in_flight", len(l.flow.sending))
+			l.log.Info("relay drains", "in_flight", len(l.flow.sending)+len(l.flow.open))
 		case <-drain:
 			if l.flow.idle() {
 				return nil // only a read is on its way
@@ -170,12 +176,10 @@ func (l *loop) join() {
 	}
 }
 
-// lift looks again at what is held. It throws away the read on its way, so it happens at most once a second however
-// many holds there are.
+// lift looks again at topics that can't be used, at most once a second however many there are.
 func (l *loop) lift(now time.Time) {
 	if now.Sub(l.liftedAt) >= time.Second && l.flow.lift(now) {
 		l.liftedAt = now
-		l.pacers.soon()
 	}
 }
 
@@ -203,6 +207,7 @@ func (l *loop) followLanes() {
 			l.pacers.soon()
 			l.foreign.pardon(time.Now())
 			l.locked.pardon(time.Now())
+			l.orders.doubt(l.flow, time.Now())
 		}
 		l.flow.setLanes(t.lanes)
 	}
@@ -233,20 +238,41 @@ func (l *loop) publish(ctx context.Context, now time.Time) {
 // settlePublish takes the outcomes of a chunk in.
 func (l *loop) settlePublish(errs []error) {
 	l.flying = false
-	now := time.Now()
 	l.ledger.count(l.flow.sending, errs)
 	l.logEvents(l.flow.sending, errs)
+	now := time.Now()
 	out := l.flow.published(errs, now)
+	l.ledger.acknowledged(out.acked, out.outage)
+	l.takeOutcome(out, now)
+}
+
+// settleAnswers takes in the outcomes of what a chunk had left unanswered.
+func (l *loop) settleAnswers(answers []Answer) {
+	events, errs := make([]*Event, len(answers)), make([]error, len(answers))
+	for i, a := range answers {
+		events[i], errs[i] = a.Event, a.Err
+	}
+	l.ledger.count(events, errs)
+	l.logEvents(events, errs)
+	now := time.Now()
+	if len(answers) > 0 {
+		l.log.Info("a partition has answered, its events flow again", "topic", answers[0].Event.Topic,
+			"events", len(answers))
+	}
+	l.takeOutcome(l.flow.answered(answers, now), now)
+}
+
+func (l *loop) takeOutcome(out outcome, now time.Time) {
 	if out.acked > 0 {
 		l.republish.reset()
 	}
-	l.ledger.acknowledged(out.acked, out.outage)
 	if out.outage != nil {
 		l.publishAt = now.Add(l.republish.pause()) // sent again, in the same order
 	}
-	logHolds(l.log, out.held, now)
+	logFew(l.log, out.held, "topics and partitions that wait", func(h *hold) { h.log(l.log, now) })
+	logRefused(l.log, l.flow.refused[len(l.flow.refused)-len(out.refused):])
 	for _, h := range out.mended[:min(len(out.mended), 5)] {
-		l.log.Info("events flow again", "topic", h.topic, "key", h.key, "tries", h.tries)
+		l.log.Info("events flow again", "topic", h.scope.Topic, "tries", h.tries)
 	}
 }
 
@@ -262,5 +288,6 @@ func (l *loop) logEvents(events []*Event, errs []error) {
 // report brings the ledger up to date.
 func (l *loop) report() {
 	oldest, _ := l.flow.oldest()
-	l.ledger.waiting(oldest, l.flow.holds.len(), l.flow.sweepFound)
+	l.ledger.waiting(oldest, l.flow.failing.len(), l.flow.sweepFound)
+	l.ledger.waitingFor(l.flow.waiting())
 }

@@ -43,30 +43,32 @@ func (l *loop) open(o opened) error {
 	return nil
 }
 
-// trade makes the next exchange with the database, if one is due: what is acknowledged is settled at once, and a read
-// comes along wherever there is room for its rows.
+// trade makes the next exchange with the database, if one is due: what is acknowledged is settled at once, what was
+// refused parked, and a read comes along wherever there is room for its rows.
 func (l *loop) trade(ctx context.Context, now time.Time, reading bool) {
 	if l.session == nil || l.exchange != nil {
 		return
 	}
 	x := exchanged{}
-	due := l.pacers.due(now, len(l.flow.acked) > 0)
-	if reading && l.member.maySend(now) && due != 0 {
-		sweep := !now.Before(l.sweepAt)
-		if x.read = l.flow.nextRead(l.pacers.limit(due), due, sweep); x.read != nil {
+	x.Member = l.tenure.id
+	if reading && l.member.maySend(now) {
+		if x.read = l.nextRead(now); x.read != nil {
 			x.Read = &x.read.Read
-			if sweep {
-				l.sweepAt = now.Add(l.cfg.SweepInterval)
-			}
+		}
+		if l.orders.requests && l.flow.catching.empty() && !l.flow.stopped() {
+			x.Requests, x.Wanted = maxRequests, l.flow.group
 		}
 	}
 	if len(l.flow.acked) > 0 {
 		x.Settle = l.flow.nextSettle()
 	}
-	x.Horizon = x.read != nil && l.lookDue(now)
-	if x.Settle == nil && x.Read == nil {
+	if len(l.flow.refused) > 0 && l.tenure.id != 0 {
+		x.Park = l.flow.nextPark()
+	}
+	if x.Settle == nil && x.Read == nil && x.Park == nil && x.Requests == 0 {
 		return
 	}
+	x.Horizon = x.read != nil && l.lookDue(now)
 	if x.Horizon {
 		l.lookAsked = now
 	}
@@ -79,6 +81,31 @@ func (l *loop) trade(ctx context.Context, now time.Time, reading bool) {
 		x.result, x.err = session.Exchange(xctx, x.Exchange)
 		l.exchanged <- x
 	}()
+}
+
+// nextRead returns the read to make now, or nil. What had been held and what was not have their turns.
+func (l *loop) nextRead(now time.Time) *request {
+	due := l.pacers.due(now, len(l.flow.acked) > 0)
+	if due == 0 || !l.caughtUp {
+		limit := l.catchUp
+		if !l.flow.lifted.empty() {
+			limit = l.cfg.Batch // enough to see whether their topics can be used now
+		}
+		if r := l.flow.nextCatchUp(limit); r != nil {
+			l.caughtUp = true
+			return r
+		}
+	}
+	if due == 0 {
+		return nil
+	}
+	l.caughtUp = false
+	sweep := !now.Before(l.sweepAt)
+	r := l.flow.nextRead(l.pacers.limit(due), due, sweep)
+	if r != nil && sweep {
+		l.sweepAt = now.Add(l.cfg.SweepInterval)
+	}
+	return r
 }
 
 // lookDue tells whether to look at the writers with the next read.
@@ -107,16 +134,40 @@ func (l *loop) settleExchange(x exchanged) error {
 		}
 		l.resettle = false
 	}
-	if x.read != nil {
-		if l.flow.arrived(x.read, x.result.Events, x.result.More) {
-			l.pacers.read(x.read.classes, x.result.Events, x.result.More, now)
-		}
-		l.ledger.read()
+	if x.Park != nil {
+		l.flow.wereParked(x.result.Parked)
+		l.orders.doubted = now // an earlier beat does not know of them
 	}
-	if h := x.result.Horizon; h != nil {
-		l.look(x, *h, now)
+	if x.Requests > 0 {
+		l.orders.requests = len(x.result.Released) == x.Requests
+		l.flow.release(x.result.Released)
+	}
+	backwards := x.result.Horizon != nil && l.look(x, now)
+	if x.read != nil {
+		l.arrived(x, now)
+	}
+	switch {
+	case x.result.Horizon == nil:
+	case backwards, l.flow.strict && l.flow.final() > x.read.UpTo:
+		l.pacers.soon()
+	case l.flow.expecting():
+		l.pacers.stir(now)
 	}
 	return nil
+}
+
+// arrived takes the rows of a read in.
+func (l *loop) arrived(x exchanged, now time.Time) {
+	l.ledger.read()
+	counts := l.flow.arrived(x.read, x.result.Events, x.result.More)
+	switch {
+	case x.read.catchUp && x.result.More:
+		l.catchUp = min(4*l.catchUp, l.cfg.BatchMax)
+	case x.read.catchUp:
+		l.catchUp = l.cfg.Batch
+	case counts:
+		l.pacers.read(x.read.classes, x.result.Events, x.result.More, now)
+	}
 }
 
 // missed takes in how many rows a settle did not find unpublished. Their ids may stand for other rows by now, which
@@ -130,18 +181,15 @@ func (l *loop) missed(rows int, now time.Time) error {
 	return l.foreign.seen(now, fmt.Sprintf("%d events were published or deleted by something else", rows))
 }
 
-// look takes a look at the writers in.
-func (l *loop) look(x exchanged, h Horizon, now time.Time) {
+// look takes a look at the writers in, and tells whether the sequence went backwards. It was made before the read that
+// came with it, so that has seen what is final by it.
+func (l *loop) look(x exchanged, now time.Time) (backwards bool) {
 	l.lookCame = now
-	switch {
-	case l.flow.observe(h):
-		l.log.Warn(sequenceBackwards, "last", h.Last)
-		l.pacers.soon()
-	case l.flow.strict && l.flow.final() > x.read.UpTo:
-		l.pacers.soon()
-	case l.flow.expecting():
-		l.pacers.stir(now)
+	if backwards = l.flow.observe(*x.result.Horizon); backwards {
+		l.log.Warn(sequenceBackwards, "last", x.result.Horizon.Last)
 	}
+	x.read.final = max(x.read.final, l.flow.final())
+	return backwards
 }
 
 const sequenceBackwards = "the sequence of ids went backwards, reading the table from its beginning"
@@ -157,6 +205,7 @@ func (l *loop) disconnect(x exchanged, now time.Time) error {
 		l.flow.unsettled()
 		l.resettle = true
 	}
+	l.flow.parkingFailed()
 	if x.read != nil {
 		l.pacers.restart()
 		if x.read.sweep {

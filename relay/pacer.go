@@ -60,7 +60,7 @@ type pacers struct {
 }
 
 func newPacers(cfg Config) *pacers {
-	p := &pacers{classes: newClasses(cfg.Topics)}
+	p := &pacers{classes: newClasses(cfg)}
 	for _, r := range cfg.Topics {
 		c := cfg
 		setDefault(&r.Interval, cfg.Interval)

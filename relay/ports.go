@@ -26,6 +26,8 @@ type Session interface {
 	Claim(ctx context.Context, r Read) (Claim, error)
 	// Horizons tells whether the ids come one by one from a sequence, so that a Horizon proves something.
 	Horizons() bool
+	// Orders reads what stands there now.
+	Orders(ctx context.Context) (Orders, error)
 	// Close gives the connection back. It does not wait for the server.
 	Close()
 }
@@ -40,8 +42,7 @@ type Exchange struct {
 	// Requests asks to carry out what operators want done with parked events, in the lanes that Member owns and the
 	// topics that Wanted wants; up to this many.
 	Requests int
-	Member   int
-	Lanes    int // of the group, which Member's are out of
+	Member   int // 0 has all lanes
 	Wanted   Choice
 	Read     *Read
 }
@@ -49,6 +50,7 @@ type Exchange struct {
 // Parking is an event that Kafka refused, to be set aside.
 type Parking struct {
 	Ref
+	Lane                                  int
 	Topic, Key                            string
 	AggregateType, AggregateID, EventType string
 	Scope                                 ScopeKind // what waits with it: ScopeEvent, ScopeKey or ScopeAggregate
@@ -73,30 +75,6 @@ type Read struct {
 	Limit      int      // at most this many rows
 	Bytes      int      // rows are kept until their size passes this; the first is always kept
 }
-
-// Scope names events that wait together, or are read together. It is comparable.
-type Scope struct {
-	Kind      ScopeKind
-	Topic     string // of ScopeTopic, ScopeKey and ScopePartition
-	Key       string // of ScopeKey and ScopeKeyOfAll; of ScopeAggregate its id
-	Aggregate string // the type of ScopeAggregate
-	ID        int64  // of ScopeEvent
-	Partition int32  // of ScopePartition
-}
-
-// ScopeKind says how wide a Scope is.
-type ScopeKind int
-
-// The kinds of scopes.
-const (
-	ScopeAll       ScopeKind = iota // everything
-	ScopeTopic                      // a topic
-	ScopeKey                        // a partition key of a topic
-	ScopeKeyOfAll                   // a partition key in all topics
-	ScopeAggregate                  // an aggregate, in all topics, as far as its events share a partition key
-	ScopeEvent                      // one event
-	ScopePartition                  // a partition of a topic
-)
 
 // TopicKey names a partition key within its topic, the unit of order.
 type TopicKey struct{ Topic, Key string }
@@ -144,8 +122,8 @@ type Claim interface {
 	Events() []*Event
 	// Now is the database clock when the rows were locked.
 	Now() time.Time
-	// Settle marks the events and commits. On error it is unknown whether they were marked.
-	Settle(ctx context.Context, events []Ref) error
+	// Settle marks the events, parks others and commits. On error it is unknown whether that was done.
+	Settle(ctx context.Context, events []Ref, park []Parking) error
 	// Release rolls back; the rows are free for others.
 	Release(ctx context.Context) error
 }
@@ -200,8 +178,13 @@ type View struct {
 	Wanted     Choice    // the topics of this member's group; it stands while the group has members
 	Pooled     bool      // a pooler stands between: the advisory lock proves nothing, the lease alone decides
 
+	Orders
+}
+
+// Orders is what stands in the side tables of parked events and of operators' words.
+type Orders struct {
 	Parked     []ScopeKind // the kinds of scopes that parked events of the outbox hold
-	ParkedUpTo int64       // the highest id that is parked alone (ScopeEvent); below all others when none is
+	ParkedUpTo int64       // the highest id that is parked alone (ScopeEvent); the lowest int64 when none is
 	Requests   bool        // operators want something done with parked events
 	Pauses     []Pause     // what operators have made wait, in order of Pause.ID
 	Looks      []TopicLook // topics that operators want looked at again, asked for lately

@@ -38,6 +38,7 @@ type ledger struct {
 	reads     int64
 	sweep     int64
 	held      int
+	reasons   []Waiting
 	oldest    time.Time // created_at of the oldest event that waits, zero for none
 	dbClock   time.Time // the database clock at dbClockAt
 	dbClockAt time.Time
@@ -85,6 +86,13 @@ func (l *ledger) waiting(oldest time.Time, held int, sweep int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.oldest, l.held, l.sweep = oldest, held, int64(sweep)
+}
+
+// waitingFor takes in which topics and partitions wait for a reason of ours.
+func (l *ledger) waitingFor(list []Waiting) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reasons = list
 }
 
 // clock takes in what the database clock said at a time of ours.
@@ -192,6 +200,9 @@ func (r *Relay) Stats() Stats {
 func (r *Relay) report() Report {
 	s := r.Stats()
 	told := Report{Held: s.Held, Trouble: s.Reason}
+	r.ledger.mu.Lock()
+	told.Waiting = r.ledger.reasons
+	r.ledger.mu.Unlock()
 	for _, n := range s.Published {
 		told.Published += n
 	}

@@ -1,0 +1,257 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"posthaste.dev/posthaste/relay"
+)
+
+const (
+	// parkedSQL is one row whatever is parked: each part ends at the first row of an index.
+	parkedSQL = `
+select exists (select from {{schema}}.parked where outbox = $1 and scope = 'key'),
+       exists (select from {{schema}}.parked where outbox = $1 and scope = 'aggregate'),
+       (select id from {{schema}}.parked where outbox = $1 and scope = 'event' order by outbox desc, id desc limit 1),
+       exists (select from {{schema}}.parked where outbox = $1 and request is not null)`
+
+	pausesSQL = `select id, topic, key, reason from {{schema}}.pause where outbox = $1 order by id`
+
+	// looksSQL: an older one was seen by every relay, or is of no use any more.
+	looksSQL = `
+select topic, asked_at from {{schema}}.topic_look where outbox = $1 and asked_at > clock_timestamp() - interval '1 minute'`
+)
+
+// ordersSQL are the three with their names filled in.
+type ordersSQL struct{ parked, pauses, looks string }
+
+func newOrdersSQL(n Names) ordersSQL {
+	return ordersSQL{n.sql(parkedSQL), n.sql(pausesSQL), n.sql(looksSQL)}
+}
+
+// queue puts the looks into a pipeline; what they find will be in the orders.
+func (q ordersSQL) queue(batch *pgx.Batch, base int32, o *relay.Orders) {
+	batch.Queue(q.parked, base).QueryRow(func(row pgx.Row) error {
+		var keys, aggregates bool
+		var highest *int64
+		err := row.Scan(&keys, &aggregates, &highest, &o.Requests)
+		o.ParkedUpTo = math.MinInt64
+		if keys {
+			o.Parked = append(o.Parked, relay.ScopeKey)
+		}
+		if aggregates {
+			o.Parked = append(o.Parked, relay.ScopeAggregate)
+		}
+		if highest != nil {
+			o.Parked, o.ParkedUpTo = append(o.Parked, relay.ScopeEvent), *highest
+		}
+		return err
+	})
+	batch.Queue(q.pauses, base).Query(func(rows pgx.Rows) (err error) {
+		o.Pauses, err = pgx.CollectRows(rows, scanPause)
+		return err
+	})
+	batch.Queue(q.looks, base).Query(func(rows pgx.Rows) (err error) {
+		o.Looks, err = pgx.CollectRows(rows, pgx.RowToStructByPos[relay.TopicLook])
+		return err
+	})
+}
+
+func scanPause(row pgx.CollectableRow) (relay.Pause, error) {
+	var p relay.Pause
+	var topic, key *string
+	err := row.Scan(&p.ID, &topic, &key, &p.Reason)
+	switch {
+	case topic != nil && key != nil:
+		p.Scope = relay.Scope{Kind: relay.ScopeKey, Topic: *topic, Key: *key}
+	case topic != nil:
+		p.Scope = relay.Scope{Kind: relay.ScopeTopic, Topic: *topic}
+	case key != nil:
+		p.Scope = relay.Scope{Kind: relay.ScopeKeyOfAll, Key: *key}
+	}
+	return p, err
+}
+
+// Orders is one pipeline.
+func (s *session) Orders(ctx context.Context) (o relay.Orders, err error) {
+	batch := &pgx.Batch{}
+	s.orders.queue(batch, s.outbox.BaseID, &o)
+	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
+		return o, fmt.Errorf("read what is parked and paused: %w", err)
+	}
+	return o, nil
+}
+
+// ownedSQL are the lanes of a member, locked so that none moves before the transaction has ended: a park, or a release,
+// that began while its lane was ours must not be done after another one owns it.
+const ownedSQL = `owned as (
+    select lane from {{schema}}.lane where outbox = {{me}} and owner = $1 for share)`
+
+// parkSQL sets events aside, as far as their lanes are owned and their rows are unpublished still. Member 0 has no lanes
+// and needs none: it has the rows locked.
+const parkSQL = `
+with ` + ownedSQL + `,
+given as (
+    select * from unnest($2::bigint[], $3::uuid[], $4::int[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
+                         $10::text[], $11::text[], $12::text[], $13::int[])
+        g (id, event_id, lane, topic, key, aggregate_type, aggregate_id, event_type, scope, class, reason, attempts))
+insert into {{schema}}.parked (outbox, id, event_id, topic, key, aggregate_type, aggregate_id, event_type, scope, class,
+                               reason, attempts)
+select {{base}}, g.id, g.event_id, g.topic, g.key, g.aggregate_type, g.aggregate_id, g.event_type, g.scope, g.class,
+       g.reason, g.attempts
+from given g
+where ($1 = 0 or g.lane in (select lane from owned))
+  and exists (
+    select from {{table}} e where e.{{id}} = g.id and e.{{event_id}} = g.event_id and e.{{published_at}} is null)
+on conflict (outbox, id) do update set
+    event_id = excluded.event_id, topic = excluded.topic, key = excluded.key,
+    aggregate_type = excluded.aggregate_type, aggregate_id = excluded.aggregate_id, event_type = excluded.event_type,
+    scope = excluded.scope, class = excluded.class, reason = excluded.reason, attempts = excluded.attempts,
+    parked_at = excluded.parked_at, request = null, requested_by = null, requested_at = null, request_reason = null
+returning id`
+
+// requestsSQL finds what operators want done with parked events in the lanes that are owned, and of a key or an
+// aggregate all that are parked: what waits with them can be kept in order only when all of them are released.
+const requestsSQL = `
+with ` + ownedSQL + `,
+me as (select lanes - 1 as mask from {{schema}}.outbox where id = {{me}}),
+asked as (
+    select p.id, p.event_id, p.scope, p.topic, p.key, p.aggregate_type, p.aggregate_id
+    from {{schema}}.parked p, me
+    where p.outbox = {{base}} and p.request is not null and {{requests}}
+      and ($1 = 0 or hashtext(p.key) & me.mask in (select lane from owned)){{wanted}}
+    order by p.id limit $2),
+due as (
+    select p.* from {{schema}}.parked p
+    where p.outbox = {{base}} and (p.id in (select id from asked) or exists (
+        select from asked a where p.scope = a.scope and hashtext(p.key) = hashtext(a.key) and p.key = a.key and (
+            p.scope = 'key' and p.topic = a.topic or
+            p.scope = 'aggregate' and p.aggregate_id = a.aggregate_id and p.aggregate_type = a.aggregate_type)))
+    for update)`
+
+const (
+	askedToRetry   = `p.request = 'retry'`
+	askedToDiscard = `p.request = 'discard'`
+
+	unparkSQL = `
+delete from {{schema}}.parked p using due d where p.outbox = d.outbox and p.id = d.id
+returning p.id, p.scope, p.topic, p.key, p.aggregate_type, p.aggregate_id, p.attempts,
+          d.request is not distinct from 'discard'`
+
+	// discardedSQL keeps the whole of what it deletes.
+	discardedSQL = `,
+gone as (
+    delete from {{table}} e using due d
+    where d.request = 'discard' and e.{{id}} = d.id and e.{{event_id}} = d.event_id and e.{{published_at}} is null
+    returning e.{{id}} as id, to_jsonb(e) as event),
+told as (
+    insert into {{schema}}.audit (outbox, actor, act, target, events, reason)
+    select {{literal}}, coalesce(d.requested_by, ''), 'discarded', gone.event, 1, d.request_reason
+    from gone join due d using (id))`
+
+	// mayNotSQL answers a request that the relay has no right to carry out.
+	mayNotSQL = `,
+told as (
+    insert into {{schema}}.audit (outbox, actor, act, target, events, reason)
+    select {{literal}}, current_user, 'discard refused', jsonb_build_object('id', id, 'event_id', event_id), 1,
+           'role ' || quote_ident(current_user) || ' of the relay may not delete from ' || {{literal}} || '; grant it that'
+    from asked)
+update {{schema}}.parked p set request = null from asked a where p.outbox = {{base}} and p.id = a.id
+returning p.id, p.scope, p.topic, p.key, p.aggregate_type, p.aggregate_id, p.attempts, false`
+
+	wantedCase = ` when p.topic like {{arg}} then {{arg}}::boolean`
+)
+
+// requestSQL are the statements that carry out requests, the names filled in.
+type requestSQL struct{ discard, retry string }
+
+func newRequestSQL(o *Outbox) requestSQL {
+	fill := func(text string) string {
+		return strings.NewReplacer("{{me}}", strconv.Itoa(int(o.ID)), "{{base}}", strconv.Itoa(int(o.BaseID))).
+			Replace(o.Names.sql(text))
+	}
+	discard := discardedSQL + unparkSQL
+	if !o.MayDelete {
+		discard = mayNotSQL
+	}
+	return requestSQL{
+		discard: fill(strings.ReplaceAll(requestsSQL, "{{requests}}", askedToDiscard) + discard),
+		retry:   fill(strings.ReplaceAll(requestsSQL, "{{requests}}", askedToRetry) + unparkSQL),
+	}
+}
+
+// queueRequests puts both into a pipeline. Discards come first: they take along what else waits with an event, which is
+// tried again.
+func (s *session) queueRequests(batch *pgx.Batch, x relay.Exchange, result *relay.Result) {
+	for _, text := range []string{s.requests.discard, s.requests.retry} {
+		st := &statement{args: []any{x.Member, x.Requests}}
+		head, tail, _ := strings.Cut(text, "{{wanted}}")
+		st.add(head)
+		if len(x.Wanted) > 0 {
+			st.add(" and case")
+			for _, c := range x.Wanted {
+				st.add(wantedCase, like(c.Match), c.Want)
+			}
+			st.add(" else false end")
+		}
+		st.add(tail)
+		batch.Queue(st.String(), st.args...).Query(func(rows pgx.Rows) error {
+			released, err := pgx.CollectRows(rows, scanReleased)
+			result.Released = append(result.Released, released...)
+			return err
+		})
+	}
+}
+
+// parkArgs are the arguments of parkSQL.
+func parkArgs(member int, list []relay.Parking) []any {
+	n := len(list)
+	ids, eventIDs := split(refsOf(list))
+	lanes, attempts := make([]int32, n), make([]int32, n)
+	texts := make([][]string, 8)
+	for i := range texts {
+		texts[i] = make([]string, n)
+	}
+	for i, p := range list {
+		lanes[i], attempts[i] = int32(p.Lane), int32(p.Attempts)
+		for j, text := range []string{p.Topic, p.Key, p.AggregateType, p.AggregateID, p.EventType, p.Scope.String(),
+			p.Class.String(), storable(p.Reason)} {
+			texts[j][i] = text
+		}
+	}
+	return []any{member, ids, eventIDs, lanes, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6],
+		texts[7], attempts}
+}
+
+func refsOf(list []relay.Parking) []relay.Ref {
+	refs := make([]relay.Ref, len(list))
+	for i, p := range list {
+		refs[i] = p.Ref
+	}
+	return refs
+}
+
+// storable is what PostgreSQL takes as text of a reason that came from anywhere.
+func storable(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "?"), "\x00", "?")
+}
+
+// scanReleased reads a row of retrySQL or discardSQL.
+func scanReleased(row pgx.CollectableRow) (r relay.Released, err error) {
+	var scope, topic, key, aggregateType, aggregateID string
+	err = row.Scan(&r.ID, &scope, &topic, &key, &aggregateType, &aggregateID, &r.Attempts, &r.Gone)
+	switch scope {
+	case relay.ScopeEvent.String():
+		r.Scope = relay.Scope{Kind: relay.ScopeEvent, ID: r.ID}
+	case relay.ScopeKey.String():
+		r.Scope = relay.Scope{Kind: relay.ScopeKey, Topic: topic, Key: key}
+	case relay.ScopeAggregate.String():
+		r.Scope = relay.Scope{Kind: relay.ScopeAggregate, AggregateType: aggregateType, AggregateID: aggregateID, Key: key}
+	}
+	return r, err
+}

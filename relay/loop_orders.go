@@ -1,0 +1,48 @@
+package relay
+
+import "time"
+
+// maxRequests is how many parked events are released with one exchange: each read names what is being caught up with.
+const maxRequests = 500
+
+// orders is what the loop knows of the operators' words.
+type orders struct {
+	taken    time.Time // when the beat was begun that they are from
+	doubted  time.Time // what an earlier beat says of parked events may be wrong
+	requests bool
+	looks    map[string]time.Time // by topic, as asked
+}
+
+// doubt expects any kind of parked events until a later beat has told what there is.
+func (o *orders) doubt(f *flow, now time.Time) {
+	o.doubted = now
+	f.doubtParked()
+}
+
+// followOrders takes over what the latest beat has found in the side tables.
+func (l *loop) followOrders(now time.Time) {
+	view, at := l.member.latest()
+	o := &l.orders
+	if !at.After(o.taken) {
+		return
+	}
+	o.taken, o.requests = at, view.Requests
+	if at.After(o.doubted) {
+		l.flow.parked, l.flow.parkedUpTo = view.Parked, view.ParkedUpTo
+	}
+	begun, ended := l.flow.pause(view.Pauses, now)
+	logFew(l.log, begun, "pauses", func(h *hold) { l.logPause("an operator's pause begins", h) })
+	logFew(l.log, ended, "pauses ended", func(h *hold) { l.logPause("an operator's pause has ended", h) })
+	looks := make(map[string]time.Time, len(view.Looks))
+	for _, look := range view.Looks {
+		looks[look.Topic] = look.Asked
+		if !o.looks[look.Topic].Equal(look.Asked) {
+			l.flow.failing.look(look.Topic, now)
+		}
+	}
+	o.looks = looks
+}
+
+func (l *loop) logPause(what string, h *hold) {
+	l.log.Warn(what, "pause", h.pause, "scope", h.scope.Kind.String(), "topic", h.scope.Topic, "key", h.scope.Key)
+}
