@@ -71,7 +71,7 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 		"no side tables": {[]string{"drop schema posthaste cascade"}, postgres.ErrNoSideSchema,
 			"side tables are missing",
 			"migrate up"},
-		"one missing": {[]string{"drop table posthaste.lane"}, postgres.ErrNoSideSchema, "only 3 of the 4",
+		"one missing": {[]string{"drop table posthaste.lane"}, postgres.ErrNoSideSchema, "only 7 of the 8",
 			"migrate up"},
 		"newer": {[]string{"insert into posthaste.schema_version values (2)"}, postgres.ErrSchemaNewer,
 			"version 2, this program knows up to 1", "newer posthaste"},

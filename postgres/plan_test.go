@@ -38,11 +38,12 @@ func TestPlansDoNotDegrade(t *testing.T) {
 			schema := "plans_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 			run("create schema " + schema)
 			defer run("drop schema " + schema + " cascade")
-			names, err := ParseNames(schema+".outbox_event", "posthaste")
+			names, err := ParseNames(schema+".outbox_event", schema)
 			if err != nil {
 				t.Fatal(err)
 			}
 			run(createTable(names, false).SQL)
+			run(names.sql(migrationFile("0001_side_tables.up")))
 			run(names.sql("create index on {{table}} (id) where published_at is null"))
 			run(names.sql(`alter table {{table}} set (autovacuum_enabled = off)`)) // nobody gathers statistics
 			run(names.sql(`

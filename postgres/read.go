@@ -23,7 +23,7 @@ import (
 const readSQL = `
 select {{id}}, {{event_id}}, {{aggregate_type}}, {{aggregate_id}}, {{event_type}}, {{topic}}, {{partition_key}},
        {{payload}}::text, {{created_at}}, hashtext({{partition_key}}) & $3, {{headers}}::text
-from {{table}}
+from {{table}} e
 where {{published_at}} is null and {{id}} > $1{{wide}} and {{id}} <= $2{{wide}}`
 
 // The filters that a read may have beside. "is true" and a subselect with a limit keep the planner from making joins of
@@ -45,19 +45,19 @@ const (
 
 	parkedKeyFilter = ` and (
     select true from {{schema}}.parked p
-    where p.outbox = {{base}} and p.scope = 'key' and hashtext(p.key) = hashtext({{table}}.{{partition_key}})
-      and p.key = {{table}}.{{partition_key}} and p.topic = {{table}}.{{topic}} and p.id <= {{table}}.{{id}}
+    where p.outbox = {{base}} and p.scope = 'key' and hashtext(p.key) = hashtext(e.{{partition_key}})
+      and p.key = e.{{partition_key}} and p.topic = e.{{topic}} and p.id <= e.{{id}}
     limit 1) is null`
 	parkedAggregateFilter = ` and (
     select true from {{schema}}.parked p
     where p.outbox = {{base}} and p.scope = 'aggregate'
-      and hashtext(p.aggregate_id) = hashtext({{table}}.{{aggregate_id}})
-      and p.aggregate_id = {{table}}.{{aggregate_id}} and p.aggregate_type = {{table}}.{{aggregate_type}}
-      and p.key = {{table}}.{{partition_key}} and p.id <= {{table}}.{{id}} limit 1) is null`
-	parkedEventFilter = ` and ({{table}}.{{id}} > {{arg}}::bigint or (
+      and hashtext(p.aggregate_id) = hashtext(e.{{aggregate_id}})
+      and p.aggregate_id = e.{{aggregate_id}} and p.aggregate_type = e.{{aggregate_type}}
+      and p.key = e.{{partition_key}} and p.id <= e.{{id}} limit 1) is null`
+	parkedEventFilter = ` and (e.{{id}} > {{arg}}::bigint or (
     select true from {{schema}}.parked p
-    where p.outbox = {{base}} and p.id = {{table}}.{{id}} and p.scope = 'event'
-      and p.event_id = {{table}}.{{event_id}} limit 1) is null)`
+    where p.outbox = {{base}} and p.id = e.{{id}} and p.scope = 'event'
+      and p.event_id = e.{{event_id}} limit 1) is null)`
 )
 
 // eventReader makes reads into SQL and rows into events.
@@ -84,7 +84,7 @@ func newReader(outbox *Outbox) *eventReader {
 		for column, null := range map[string]string{"aggregate_type": "null::text", "aggregate_id": "null::text",
 			"event_type": "null::text", "created_at": "null::timestamptz", "headers": "null"} {
 			if !n.Columns.Has(column) {
-				text = strings.NewReplacer("{{table}}.{{"+column+"}}", null, "{{"+column+"}}", null).Replace(text)
+				text = strings.NewReplacer("e.{{"+column+"}}", null, "{{"+column+"}}", null).Replace(text)
 			}
 		}
 		return n.sql(outbox.widen(text), "{{base}}", strconv.Itoa(int(outbox.BaseID)))

@@ -55,7 +55,8 @@ func TestFailureStopsOnlyItself(t *testing.T) {
 	r.write("t", "good", 200)
 	r.start()
 	r.until("the healthy key flows", func() bool { return len(r.kafka.sent()) == 200 })
-	r.until("two holds stand", func() bool { return r.relay.Stats().Held == 2 })
+	r.until("the topic waits", func() bool { return r.relay.Stats().Held == 1 })
+	r.until("the event is parked", func() bool { return r.parked() == "201: key t bad, refused, 1" })
 	if s := r.relay.Stats(); s.Oldest == 0 || s.Errors["refused"] == 0 || s.Errors["topic"] == 0 {
 		t.Errorf("waiting events do not show: %+v", s)
 	}

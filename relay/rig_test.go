@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -203,6 +204,22 @@ func (r *rig) unpublished() (n int) {
 	r.t.Helper()
 	r.must(r.Pool.QueryRow(r.t.Context(), `select count(*) from outbox_event where published_at is null`).Scan(&n))
 	return n
+}
+
+// parked lists what stands in the side table, in words.
+func (r *rig) parked() (list string) {
+	r.t.Helper()
+	r.must(r.Pool.QueryRow(r.t.Context(), `
+		select coalesce(string_agg(concat(id, ': ', scope, ' ', topic, ' ', key, ', ', class, ', ', attempts), '; ' order by id), '')
+		from `+r.SideSchema+`.parked`).Scan(&list))
+	return list
+}
+
+// side runs a statement on the side tables, whose schema the statement leaves out.
+func (r *rig) side(sql string, args ...any) {
+	r.t.Helper()
+	r.exec(strings.NewReplacer("{{side}}", r.SideSchema, "{{base}}",
+		"(select id from "+r.SideSchema+".outbox where topic_group = '')").Replace(sql), args...)
 }
 
 // until waits for a condition.
