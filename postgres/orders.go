@@ -115,39 +115,40 @@ on conflict (outbox, id) do update set
     parked_at = excluded.parked_at, request = null, requested_by = null, requested_at = null, request_reason = null
 returning id`
 
-// requestsSQL finds what operators want done with parked events in the lanes that are owned, and of a key or an
-// aggregate all that are parked: what waits with them can be kept in order only when all of them are released.
-const requestsSQL = `
+// dueSQL finds parked events in the lanes that are owned. What is released needs no more than that: each parked event
+// makes wait what has a higher id than its own, so in whatever order several of a key go, what waits for the last one
+// has a higher id, too.
+const dueSQL = `
 with ` + ownedSQL + `,
-me as (select lanes - 1 as mask from {{schema}}.outbox where id = {{me}}),
-asked as (
-    select p.id, p.event_id, p.scope, p.topic, p.key, p.aggregate_type, p.aggregate_id
-    from {{schema}}.parked p, me
-    where p.outbox = {{base}} and p.request is not null and {{requests}}
-      and ($1 = 0 or hashtext(p.key) & me.mask in (select lane from owned)){{wanted}}
-    order by p.id limit $2),
 due as (
     select p.* from {{schema}}.parked p
-    where p.outbox = {{base}} and (p.id in (select id from asked) or exists (
-        select from asked a where p.scope = a.scope and hashtext(p.key) = hashtext(a.key) and p.key = a.key and (
-            p.scope = 'key' and p.topic = a.topic or
-            p.scope = 'aggregate' and p.aggregate_id = a.aggregate_id and p.aggregate_type = a.aggregate_type)))
-    for update)`
+    where p.outbox = {{base}} and {{which}} and ($1 = 0 or hashtext(p.key) & (
+        select lanes - 1 from {{schema}}.outbox where id = {{me}}) in (select lane from owned)){{wanted}}
+    order by p.id limit $2 for update)`
 
+// The parked events that are looked for.
 const (
 	askedToRetry   = `p.request = 'retry'`
 	askedToDiscard = `p.request = 'discard'`
+	// ghosts are published, by a relay that had been given up, or gone. They are looked for among the next few.
+	ghosts = `p.id in (select id from {{schema}}.parked where outbox = {{base}} and id > $3 order by id limit $2)
+      and not exists (
+        select from {{table}} e where e.{{id}} = p.id and e.{{event_id}} = p.event_id and e.{{published_at}} is null)`
+	nextGhostsSQL = `
+select coalesce(max(id), 0), count(*)
+from (select id from {{schema}}.parked where outbox = {{base}} and id > $1 order by id limit $2) p`
+)
 
+const (
 	unparkSQL = `
 delete from {{schema}}.parked p using due d where p.outbox = d.outbox and p.id = d.id
-returning p.id, p.scope, p.topic, p.key, p.aggregate_type, p.aggregate_id, p.attempts,
-          d.request is not distinct from 'discard'`
+returning p.id, p.scope, p.topic, p.key, p.aggregate_type, p.aggregate_id, p.attempts, `
 
 	// discardedSQL keeps the whole of what it deletes.
 	discardedSQL = `,
 gone as (
     delete from {{table}} e using due d
-    where d.request = 'discard' and e.{{id}} = d.id and e.{{event_id}} = d.event_id and e.{{published_at}} is null
+    where e.{{id}} = d.id and e.{{event_id}} = d.event_id and e.{{published_at}} is null
     returning e.{{id}} as id, to_jsonb(e) as event),
 told as (
     insert into {{schema}}.audit (outbox, actor, act, target, events, reason)
@@ -160,52 +161,73 @@ told as (
     insert into {{schema}}.audit (outbox, actor, act, target, events, reason)
     select {{literal}}, current_user, 'discard refused', jsonb_build_object('id', id, 'event_id', event_id), 1,
            'role ' || quote_ident(current_user) || ' of the relay may not delete from ' || {{literal}} || '; grant it that'
-    from asked)
-update {{schema}}.parked p set request = null from asked a where p.outbox = {{base}} and p.id = a.id
-returning p.id, p.scope, p.topic, p.key, p.aggregate_type, p.aggregate_id, p.attempts, false`
+    from due),
+answered as (
+    update {{schema}}.parked p set request = null from due d where p.outbox = d.outbox and p.id = d.id)
+select 0, '', '', '', '', '', 0, true where false`
 
 	wantedCase = ` when p.topic like {{arg}} then {{arg}}::boolean`
 )
 
-// requestSQL are the statements that carry out requests, the names filled in.
-type requestSQL struct{ discard, retry string }
+// releaseTexts are the statements that release parked events, the names filled in.
+type releaseTexts struct{ discard, retry, ghosts, nextGhosts string }
 
-func newRequestSQL(o *Outbox) requestSQL {
-	fill := func(text string) string {
-		return strings.NewReplacer("{{me}}", strconv.Itoa(int(o.ID)), "{{base}}", strconv.Itoa(int(o.BaseID))).
-			Replace(o.Names.sql(text))
+func newReleaseTexts(o *Outbox) releaseTexts {
+	fill := func(which, what string) string {
+		return o.fill(strings.ReplaceAll(dueSQL, "{{which}}", which) + what)
 	}
-	discard := discardedSQL + unparkSQL
+	discard := discardedSQL + unparkSQL + "true"
 	if !o.MayDelete {
 		discard = mayNotSQL
 	}
-	return requestSQL{
-		discard: fill(strings.ReplaceAll(requestsSQL, "{{requests}}", askedToDiscard) + discard),
-		retry:   fill(strings.ReplaceAll(requestsSQL, "{{requests}}", askedToRetry) + unparkSQL),
+	return releaseTexts{fill(askedToDiscard, discard), fill(askedToRetry, unparkSQL+"false"),
+		fill(ghosts, unparkSQL+"true"), o.fill(nextGhostsSQL)}
+}
+
+// fill fills names in as Names.sql does, and which row of the side tables the outbox is: {{me}} with its group, {{base}}
+// without.
+func (o *Outbox) fill(text string) string {
+	return o.Names.sql(o.widen(text), "{{me}}", strconv.Itoa(int(o.ID)), "{{base}}", strconv.Itoa(int(o.BaseID)))
+}
+
+// queueRelease puts what operators want, and the search for ghosts, into a pipeline.
+func (s *session) queueRelease(batch *pgx.Batch, x relay.Exchange, result *relay.Result) {
+	if x.Requests > 0 {
+		s.queueReleased(batch, s.release.discard, x, result, x.Requests)
+		s.queueReleased(batch, s.release.retry, x, result, x.Requests)
+	}
+	if x.Ghosts > 0 {
+		from := s.ghostsFrom
+		batch.Queue(s.release.nextGhosts, from, x.Ghosts).QueryRow(func(row pgx.Row) error {
+			var n int
+			err := row.Scan(&s.ghostsFrom, &n)
+			if n < x.Ghosts {
+				s.ghostsFrom = math.MinInt64
+			}
+			return err
+		})
+		s.queueReleased(batch, s.release.ghosts, x, result, x.Ghosts, from)
 	}
 }
 
-// queueRequests puts both into a pipeline. Discards come first: they take along what else waits with an event, which is
-// tried again.
-func (s *session) queueRequests(batch *pgx.Batch, x relay.Exchange, result *relay.Result) {
-	for _, text := range []string{s.requests.discard, s.requests.retry} {
-		st := &statement{args: []any{x.Member, x.Requests}}
-		head, tail, _ := strings.Cut(text, "{{wanted}}")
-		st.add(head)
-		if len(x.Wanted) > 0 {
-			st.add(" and case")
-			for _, c := range x.Wanted {
-				st.add(wantedCase, like(c.Match), c.Want)
-			}
-			st.add(" else false end")
+func (s *session) queueReleased(batch *pgx.Batch, text string, x relay.Exchange, result *relay.Result, limit int,
+	more ...any) {
+	st := &statement{args: append([]any{x.Member, limit}, more...)}
+	head, tail, _ := strings.Cut(text, "{{wanted}}")
+	st.add(head)
+	if len(x.Wanted) > 0 {
+		st.add(" and case")
+		for _, c := range x.Wanted {
+			st.add(wantedCase, like(c.Match), c.Want)
 		}
-		st.add(tail)
-		batch.Queue(st.String(), st.args...).Query(func(rows pgx.Rows) error {
-			released, err := pgx.CollectRows(rows, scanReleased)
-			result.Released = append(result.Released, released...)
-			return err
-		})
+		st.add(" else false end")
 	}
+	st.add(tail)
+	batch.Queue(st.String(), st.args...).Query(func(rows pgx.Rows) error {
+		released, err := pgx.CollectRows(rows, scanReleased)
+		result.Released = append(result.Released, released...)
+		return err
+	})
 }
 
 // parkArgs are the arguments of parkSQL.

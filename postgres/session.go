@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -27,19 +26,20 @@ type session struct {
 	look   []string // the sequence, then the writers; nil where they prove nothing
 	park   string
 
-	orders   ordersSQL
-	requests requestSQL
+	orders  ordersSQL
+	release releaseTexts
+
+	ghostsFrom int64 // parked events above it are looked at next
 }
 
 func newSession(conn *pgx.Conn, outbox *Outbox, cfg Config) *session {
-	s := &session{conn: conn, outbox: outbox, reader: newReader(outbox), local: localSQL(cfg.SettleSync)}
+	s := &session{conn: conn, outbox: outbox, reader: newReader(outbox), local: localSQL(cfg.SettleSync),
+		ghostsFrom: math.MinInt64}
 	s.settle = outbox.Names.sql(outbox.widen(markSQL))
 	if cfg.Settle == relay.SettleDelete {
 		s.settle = outbox.Names.sql(outbox.widen(deleteSQL))
 	}
-	s.park = outbox.Names.sql(strings.NewReplacer("{{me}}", strconv.Itoa(int(outbox.ID)), "{{base}}",
-		strconv.Itoa(int(outbox.BaseID))).Replace(parkSQL))
-	s.orders, s.requests = newOrdersSQL(outbox.Names), newRequestSQL(outbox)
+	s.park, s.orders, s.release = outbox.fill(parkSQL), newOrdersSQL(outbox.Names), newReleaseTexts(outbox)
 	if outbox.SequenceTrusted {
 		s.look = []string{lastValueSQL + outbox.Sequence, writersOf(outbox.Names)}
 	}
@@ -114,9 +114,7 @@ func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result,
 			return err
 		})
 	}
-	if x.Requests > 0 {
-		s.queueRequests(batch, x, &result)
-	}
+	s.queueRelease(batch, x, &result)
 	if x.Read != nil {
 		s.reader.queue(batch, x.Read, false, &result)
 	}

@@ -241,10 +241,14 @@ func (c *claimLoop) follow(ctx context.Context, session Session, now time.Time) 
 			}
 		}
 		c.looks = looks
-		if !c.orders.Requests {
-			return nil
+		x := Exchange{}
+		if c.orders.Requests {
+			x.Requests = maxRequests
 		}
-		result, err := session.Exchange(ctx, Exchange{Requests: maxRequests})
+		if len(c.orders.Parked) > 0 {
+			x.Ghosts = ghosts
+		}
+		result, err := session.Exchange(ctx, x)
 		c.attempts = make(map[int64]int, len(result.Released))
 		for _, r := range result.Released {
 			c.attempts[r.ID] = r.Attempts

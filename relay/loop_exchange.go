@@ -58,6 +58,9 @@ func (l *loop) trade(ctx context.Context, now time.Time, reading bool) {
 		if l.orders.requests && l.flow.catching.empty() && !l.flow.stopped() {
 			x.Requests, x.Wanted = maxRequests, l.flow.group
 		}
+		if len(l.flow.parked) > 0 && now.Sub(l.orders.checked) > time.Second {
+			l.orders.checked, x.Ghosts, x.Wanted = now, ghosts, l.flow.group
+		}
 	}
 	if len(l.flow.acked) > 0 {
 		x.Settle = l.flow.nextSettle()
@@ -65,7 +68,7 @@ func (l *loop) trade(ctx context.Context, now time.Time, reading bool) {
 	if len(l.flow.refused) > 0 && l.tenure.id != 0 {
 		x.Park = l.flow.nextPark()
 	}
-	if x.Settle == nil && x.Read == nil && x.Park == nil && x.Requests == 0 {
+	if x.Settle == nil && x.Read == nil && x.Park == nil && x.Requests+x.Ghosts == 0 {
 		return
 	}
 	x.Horizon = x.read != nil && l.lookDue(now)
@@ -139,9 +142,9 @@ func (l *loop) settleExchange(x exchanged) error {
 		l.orders.doubted = now // an earlier beat does not know of them
 	}
 	if x.Requests > 0 {
-		l.orders.requests = len(x.result.Released) == x.Requests
-		l.flow.release(x.result.Released)
+		l.orders.requests = len(x.result.Released) >= x.Requests
 	}
+	l.flow.release(x.result.Released)
 	backwards := x.result.Horizon != nil && l.look(x, now)
 	if x.read != nil {
 		l.arrived(x, now)

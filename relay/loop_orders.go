@@ -11,7 +11,12 @@ type orders struct {
 	doubted  time.Time // what an earlier beat says of parked events may be wrong
 	requests bool
 	looks    map[string]time.Time // by topic, as asked
+	checked  time.Time            // when parked events were looked at last
 }
+
+// ghosts is how many parked events are looked at once a second, whether they are still to be published: a relay that
+// had been given up may have sent them.
+const ghosts = 500
 
 // doubt expects any kind of parked events until a later beat has told what there is.
 func (o *orders) doubt(f *flow, now time.Time) {

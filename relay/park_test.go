@@ -180,3 +180,19 @@ func TestSkipLockedParksAndObeys(t *testing.T) {
 	r.untilSent(6, 2, 3, 4, 5)
 	r.untilDrained()
 }
+
+// What is parked and then published by a relay that had been given up, or deleted, keeps nobody waiting.
+func TestGhostsAreReleased(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.kafka.fail = refusing(1, 3) })
+	r.write("t", "a", 2)
+	r.write("t", "b", 2)
+	r.start()
+	r.until("both are parked", func() bool { return r.parked() == "1: key t a, refused, 1; 3: key t b, refused, 1" })
+	r.exec(`update outbox_event set published_at = now() where id = 1`)
+	r.exec(`delete from outbox_event where id = 3`)
+	r.untilSentInAnyOrder(2, 4)
+	r.untilDrained()
+	if list := r.parked(); list != "" {
+		t.Errorf("parked: %s", list)
+	}
+}

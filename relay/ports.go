@@ -40,11 +40,14 @@ type Exchange struct {
 	// Park sets events aside, as far as Member owns their lanes and their rows are unpublished still.
 	Park []Parking
 	// Requests asks to carry out what operators want done with parked events, in the lanes that Member owns and the
-	// topics that Wanted wants; up to this many.
+	// topics that Wanted wants; up to this many of each kind.
 	Requests int
-	Member   int // 0 has all lanes
-	Wanted   Choice
-	Read     *Read
+	// Ghosts asks to look at so many parked events, the next ones each time, whether they are still to be published.
+	// Those that are not are released.
+	Ghosts int
+	Member int // 0 has all lanes
+	Wanted Choice
+	Read   *Read
 }
 
 // Parking is an event that Kafka refused, to be set aside.
@@ -86,7 +89,7 @@ type Result struct {
 	// Parked are the ids of the events that Park has set aside. A lane was lost, or the row is published or gone, where
 	// one is missing.
 	Parked []int64
-	// Released are parked events that an operator has retried or discarded.
+	// Released are parked events that an operator has retried or discarded, and ghosts.
 	Released []Released
 	Events   []*Event
 	// More says that there was no room for all: the limit or the bytes ran out.

@@ -149,7 +149,7 @@ topics:
 			`text that begins with ! stands in quotes`,
 		`POSTHASTE_SCHEMA (f:26): schema name "a-b": "a-b" needs double quotes because of '-'`,
 		`POSTHASTE_TOPICS (f:31): interval: no such key (interval_seconds is one)`,
-		`POSTHASTE_TOPICS (f:32): want match, interval_seconds and batch_size of a rule`,
+		`POSTHASTE_TOPICS (f:32): want match, interval_seconds, batch_size and on_refused of a rule`,
 		`POSTHASTE_TOPICS (f:33): batch_size: want a whole number above 0`,
 		`POSTHASTE_TOPICS (f:33): match is missing: a topic, or a pattern such as order-service.*`,
 		`POSTHASTE_TOPICS (f:34): batch_size is given twice`,

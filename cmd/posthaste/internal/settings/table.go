@@ -158,10 +158,18 @@ func relayTable(r *Relay) []Setting {
 			value: positive(&c.Memory),
 		},
 		{
+			Group: GroupRelay, Env: "POSTHASTE_RELAY_ON_REFUSED", Flag: "on-refused", Key: "relay.on_refused",
+			Default: "hold-key",
+			Help:    "what waits with an event that Kafka refuses, until an operator has decided (posthaste parked)",
+			Why: "hold-key keeps the order of the key in its topic, hold-aggregate that of the aggregate in all " +
+				"topics; skip lets all else flow and gives the order of the key up",
+			value: refusedPolicy(&c.OnRefused),
+		},
+		{
 			Group: GroupRelay, Env: "POSTHASTE_TOPICS", Flag: "topics", Key: "topics",
-			Example: "order-service.*: interval=0.1; analytics.*: interval=5 batch=500",
-			Help: "interval (in seconds) and batch size of their own for topics by pattern, where * stands for any " +
-				"run of signs; the first pattern that matches counts",
+			Example: "order-service.*: interval=0.1; analytics.*: interval=5 batch=500 refused=skip",
+			Help: "interval (in seconds), batch size and policy for refused events of their own for topics by " +
+				"pattern, where * stands for any run of signs; the first pattern that matches counts",
 			Why:   "critical flows want a short pause between polls, analytics a long one",
 			value: topics(&c.Topics),
 		},

@@ -16,6 +16,7 @@ type topicRule struct {
 	Match    string  `json:"match" yaml:"match"`
 	Interval float64 `json:"interval_seconds,omitempty" yaml:"interval_seconds,omitempty"`
 	Batch    int     `json:"batch_size,omitempty" yaml:"batch_size,omitempty"`
+	Refused  string  `json:"on_refused,omitempty" yaml:"on_refused,omitempty"`
 }
 
 // String is the rule in the compact form.
@@ -27,17 +28,21 @@ func (r topicRule) String() string {
 	if r.Batch != 0 {
 		settings = append(settings, "batch="+strconv.Itoa(r.Batch))
 	}
+	if r.Refused != "" {
+		settings = append(settings, "refused="+r.Refused)
+	}
 	if len(settings) == 0 {
 		return r.Match
 	}
 	return r.Match + ": " + strings.Join(settings, " ")
 }
 
-// topics reads rules from the compact form, "PATTERN: interval=SECONDS batch=EVENTS; PATTERN: ...", or from a list of
-// the YAML file. Patterns and ranges are judged by package relay.
+const topicsForm = "PATTERN: interval=SECONDS batch=EVENTS refused=POLICY; ..."
+
+// topics reads rules from the compact form, or from a list of the YAML file. Patterns and ranges are judged by package relay.
 func topics(field *[]relay.TopicRule) value {
 	return value{
-		form: "PATTERN: interval=SECONDS batch=EVENTS; ...",
+		form: topicsForm,
 		parse: func(s string) error {
 			rules, err := compactTopics(s)
 			if err == nil {
@@ -55,7 +60,8 @@ func topics(field *[]relay.TopicRule) value {
 		get: func() any {
 			var rules []topicRule
 			for _, r := range *field {
-				rules = append(rules, topicRule{string(r.Match), r.Interval.Seconds(), r.Batch})
+				rules = append(rules, topicRule{string(r.Match), r.Interval.Seconds(), r.Batch,
+					string(r.OnRefused)})
 			}
 			if rules == nil {
 				return nil
@@ -63,6 +69,10 @@ func topics(field *[]relay.TopicRule) value {
 			return rules
 		},
 	}
+}
+
+func refusedPolicy(field *relay.RefusedPolicy) value {
+	return choice(field, relay.HoldKey, relay.HoldAggregate, relay.Skip)
 }
 
 func compactTopics(s string) ([]relay.TopicRule, error) {
@@ -76,13 +86,14 @@ func compactTopics(s string) ([]relay.TopicRule, error) {
 		if strings.TrimSpace(piece) == "" {
 			return nil, fmt.Errorf("rule %d is empty; semicolons stand between rules", i+1)
 		}
-		fields := map[string]value{"interval": seconds(&rule.Interval), "batch": positive(&rule.Batch)}
+		fields := map[string]value{"interval": seconds(&rule.Interval), "batch": positive(&rule.Batch),
+			"refused": refusedPolicy(&rule.OnRefused)}
 		for word := range strings.FieldsSeq(settings) {
 			name, given, _ := strings.Cut(word, "=")
 			field, ok := fields[name]
 			if !ok {
 				return nil, fmt.Errorf("rule %d (%s): %q is not understood, or comes twice; "+
-					"want PATTERN: interval=SECONDS batch=EVENTS", i+1, rule.Match, word)
+					"want "+topicsForm, i+1, rule.Match, word)
 			}
 			if err := field.parse(given); err != nil {
 				return nil, fmt.Errorf("rule %d (%s): %s: %w", i+1, rule.Match, word, err)
@@ -110,12 +121,13 @@ func listedTopic(item *yaml.Node, rule *relay.TopicRule) (wrong []error) {
 		wrong = append(wrong, atLine{node.Line, fmt.Errorf(format, args...)})
 	}
 	if item.Kind != yaml.MappingNode {
-		refuse(item, "want match, interval_seconds and batch_size of a rule")
+		refuse(item, "want match, interval_seconds, batch_size and on_refused of a rule")
 		return wrong
 	}
-	names := []string{"match", "interval_seconds", "batch_size"}
+	names := []string{"match", "interval_seconds", "batch_size", "on_refused"}
 	fields := map[string]value{
 		"match": text(&rule.Match), "interval_seconds": seconds(&rule.Interval), "batch_size": positive(&rule.Batch),
+		"on_refused": refusedPolicy(&rule.OnRefused),
 	}
 	seen := map[string]bool{}
 	for key, node := range pairs(item) {
