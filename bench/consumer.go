@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -18,10 +19,18 @@ type watch struct {
 	news   chan struct{} // closed and replaced when something comes
 }
 
-func (p place) watch() (*watch, error) {
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(p.brokers...), kgo.ConsumeTopics(p.topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	)
+func (p place) watch(ctx context.Context) (*watch, error) {
+	from := map[int32]kgo.Offset{} // the ends, asked for now: "at the end" would be found out at a time of its own
+	err := p.onKafka(func(admin *kadm.Client) error {
+		ends, err := admin.ListEndOffsets(ctx, p.topic)
+		ends.Each(func(o kadm.ListedOffset) { from[o.Partition] = kgo.NewOffset().At(o.Offset) })
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start consumer: %w", err)
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(p.brokers...),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{p.topic: from}))
 	if err != nil {
 		return nil, fmt.Errorf("start consumer: %w", err)
 	}

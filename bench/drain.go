@@ -27,55 +27,60 @@ from (select n, 'order-' || (n / 8 * 7919 % 1000) as key from generate_series(1,
 order by n`
 
 func (d drain) Run(ctx context.Context, p place, s Subject) ([]Figure, error) {
+	rate, cpu, err := d.once(ctx, p, s)
+	return []Figure{{"drain", "events/s", rate}, {"relay cpu", "us/event", cpu}}, err
+}
+
+// once drains a backlog in a place where nothing was before, and returns the rate and the processor time of an event in
+// microseconds.
+func (d drain) once(ctx context.Context, p place, s Subject) (rate, cpu float64, err error) {
 	if _, err := p.db.Exec(ctx, preload, p.topic, d.events); err != nil {
-		return nil, fmt.Errorf("preload events: %w", err)
+		return 0, 0, fmt.Errorf("preload events: %w", err)
 	}
 	for _, tidy := range []string{"vacuum analyze outbox_event", "checkpoint"} {
 		if _, err := p.db.Exec(ctx, tidy); err != nil {
-			return nil, fmt.Errorf("preload events: %w", err)
+			return 0, 0, fmt.Errorf("preload events: %w", err)
 		}
 	}
 	var first, last int64
-	if err := p.db.QueryRow(ctx, `select min(id), max(id) from outbox_event`).Scan(&first, &last); err != nil {
-		return nil, fmt.Errorf("preload events: %w", err)
+	if err := p.db.QueryRow(ctx, `select min(id), max(id) from outbox_event where topic = $1`,
+		p.topic).Scan(&first, &last); err != nil {
+		return 0, 0, fmt.Errorf("preload events: %w", err)
 	}
 
 	r, err := start(s, p)
 	if err != nil {
-		return nil, err
+		return 0, 0, err
 	}
 	defer r.kill()
 	if err := p.settled(ctx, r, first); err != nil {
-		return nil, err
+		return 0, 0, err
 	}
 	began := time.Now()
-	open, err := p.unpublished(ctx)
+	open, err := p.unpublished(ctx, first)
 	if err != nil {
-		return nil, err
+		return 0, 0, err
 	}
 	if err := p.settled(ctx, r, last); err != nil {
-		return nil, err
+		return 0, 0, err
 	}
 	// Lanes or a failure can leave earlier events behind the last one.
 	for left := 1; left > 0; {
-		if left, err = p.unpublished(ctx); err != nil {
-			return nil, err
+		if left, err = p.unpublished(ctx, first); err != nil {
+			return 0, 0, err
 		}
 	}
 	took := time.Since(began)
-	cpu, err := r.stop()
+	used, err := r.stop()
 	if err != nil {
-		return nil, err
+		return 0, 0, err
 	}
 	if s.Ships() {
 		if err := p.verify(ctx); err != nil {
-			return nil, err
+			return 0, 0, err
 		}
 	}
-	return []Figure{
-		{"drain", "events/s", float64(open) / took.Seconds()},
-		{"relay cpu", "us/event", float64(cpu.Microseconds()) / float64(d.events)},
-	}, nil
+	return float64(open) / took.Seconds(), float64(used.Microseconds()) / float64(d.events), nil
 }
 
 // settled waits until an event is settled. It looks by primary key, which costs the subject next to nothing.

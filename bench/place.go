@@ -73,9 +73,9 @@ func (p place) migrate(ctx context.Context) error {
 	return err
 }
 
-// unpublished counts the events that are.
-func (p place) unpublished(ctx context.Context) (n int, err error) {
-	err = p.db.QueryRow(ctx, `select count(*) from outbox_event where published_at is null`).Scan(&n)
+// unpublished counts the events that are, from an id on.
+func (p place) unpublished(ctx context.Context, from int64) (n int, err error) {
+	err = p.db.QueryRow(ctx, `select count(*) from outbox_event where published_at is null and id >= $1`, from).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count events: %w", err)
 	}

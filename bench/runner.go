@@ -92,7 +92,7 @@ func (r runner) warmUp(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = p.close(ctx, r.options) }()
-	w, err := p.watch()
+	w, err := p.watch(ctx)
 	if err != nil {
 		return err
 	}

@@ -23,5 +23,6 @@ func (o options) allScenarios() []Scenario {
 	return []Scenario{
 		drain{events: o.events},
 		steady{rate: o.rate, length: o.steady},
+		waiting{drain{events: o.events}, steady{rate: o.rate, length: o.steady}, o},
 	}
 }

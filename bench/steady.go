@@ -42,7 +42,7 @@ func (s steady) Run(ctx context.Context, p place, subject Subject) ([]Figure, er
 		return nil, err
 	}
 	defer r.kill()
-	watch, err := p.watch()
+	watch, err := p.watch(ctx)
 	if err != nil {
 		return nil, err
 	}
