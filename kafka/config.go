@@ -32,6 +32,9 @@ type Config struct {
 	SASL     string   // SASLNone by default
 	Username string
 	Password string
+	// Patience is how long a chunk waits without a new answer before the partitions that have given none are left to
+	// answer later. 1 s by default: a broker that hands its partitions over takes less.
+	Patience time.Duration
 }
 
 // Validate names every value that can't work, in one error that holds no password.
@@ -47,6 +50,7 @@ func (c Config) Validate() error {
 		host, port, err := net.SplitHostPort(b)
 		refuse(err != nil || host == "" || port == "", "KAFKA_BROKERS: %q is not host:port", b)
 	}
+	refuse(c.Patience < 0, "patience %v: must not be negative", c.Patience)
 	refuse(c.CAFile != "" && !c.TLS, "POSTHASTE_KAFKA_CA_FILE=%s: needs POSTHASTE_KAFKA_TLS=on", c.CAFile)
 	_, err := c.mechanism()
 	refuse(err != nil, "%w", err)
@@ -102,6 +106,8 @@ const (
 	// metadataPause is the least time between two looks at the cluster. At the client's default of 5 s a sequence error
 	// takes as long to mend.
 	metadataPause = 250 * time.Millisecond
+	// patience is the default of Config.Patience.
+	patience = time.Second
 )
 
 // produceOptions are those of every client that produces. One request in flight a broker: behind a batch that fails for

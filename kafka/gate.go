@@ -29,6 +29,8 @@ type gate struct {
 
 	expected atomic.Int64  // records that are still to come into their queues
 	whole    chan struct{} // closed when there are none left
+
+	throttled atomic.Int64 // until when a broker wants the client to wait, nanoseconds of Unix time
 }
 
 var errGateSpent = errors.New("this client has been given up")
@@ -86,6 +88,22 @@ func (g *gate) pass() error {
 	}
 	return nil
 }
+
+// isSpent tells whether the client was given up.
+func (g *gate) isSpent() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.spent
+}
+
+// OnBrokerThrottle hears from the client of a broker that makes it wait, as it does with who goes beyond a quota.
+func (g *gate) OnBrokerThrottle(_ kgo.BrokerMetadata, wait time.Duration, _ bool) {
+	if until := time.Now().Add(wait).UnixNano(); until > g.throttled.Load() {
+		g.throttled.Store(until)
+	}
+}
+
+func (g *gate) throttledUntil() time.Time { return time.Unix(0, g.throttled.Load()) }
 
 // waits tells how many produce requests wait.
 func (g *gate) waits() int {

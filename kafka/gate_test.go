@@ -108,7 +108,7 @@ func TestNothingLeavesBeforeTheChunkIsWhole(t *testing.T) {
 	g.between(func() {
 		client := g.producer.client()
 		flush.Go(func() { _ = client.Flush(t.Context()) })
-		for g.producer.gate.waits() == 0 && g.arrived() == before {
+		for client.gate.waits() == 0 && g.arrived() == before {
 		}
 		if n := g.arrived() - before; n > 0 {
 			t.Errorf("%d records had left before the second was handed over", n)

@@ -12,23 +12,42 @@ import (
 	"posthaste.dev/posthaste/relay"
 )
 
-// Producer is a relay.Publisher over one client. Publish is for one goroutine at a time; the other methods may be
-// called from any.
+// Producer is a relay.Publisher. Publish is for one goroutine at a time; the other methods may be called from any.
 //
-// Order rests on the barrier: a call of Publish hands records over while nothing is open and nothing can leave (see
-// gate), flushes, and waits for every answer. The client keeps the order of what is handed over within a partition, and
-// when a batch of a partition fails it fails what is buffered behind it.
+// Order rests on the barrier: a call of Publish hands records over while nothing of their partitions is open and
+// nothing can leave (see gate), flushes, and waits for every answer. The client keeps the order of what is handed over
+// within a partition, and when a batch of a partition fails it fails what is buffered behind it.
+//
+// Where partitions do not answer while others do, the client is given up to them: see retire.
 type Producer struct {
-	cfg   Config
-	tls   *tls.Config
-	hooks kgo.Hook // of tests
+	cfg    Config
+	tls    *tls.Config
+	hooks  kgo.Hook        // of tests
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup // goroutines, none of which outlives Close
+
+	answers chan []relay.Answer
+	counts  sync.Map // partitions of each topic, *atomic.Int32, as the clients see them
 
 	mu      sync.Mutex
-	current *kgo.Client
-	gate    *gate // of the current client
 	closed  bool
+	current *client
+	spare   *client // nil while there is none, or more topics are loaded into it
+	sparing bool    // one is being made, or loaded
+	spoilt  int     // goes up with what spoils the spare, and one that is being made
+	retired int
+	open    map[string]*openTopic // with groups that wait for their outcomes
+
 	topics  map[string]*topic // written by Publish alone
+	unknown []string          // topics that the spare does not know; for Publish alone
 	renew   bool              // the client may be spent, or knows an old limit of a topic
+}
+
+// client is a client of the cluster, with the gate that its connections go through.
+type client struct {
+	*kgo.Client
+	gate *gate
 }
 
 var _ relay.Publisher = (*Producer)(nil)
@@ -48,51 +67,72 @@ func NewProducer(cfg Config) (*Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Producer{cfg: cfg, tls: tlsConfig, topics: make(map[string]*topic)}
-	p.current, p.gate, err = p.newClient()
-	if err != nil {
+	if cfg.Patience == 0 {
+		cfg.Patience = patience
+	}
+	p := &Producer{cfg: cfg, tls: tlsConfig, answers: make(chan []relay.Answer), open: make(map[string]*openTopic),
+		topics: make(map[string]*topic)}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	if p.current, err = p.newClient(); err != nil {
+		p.cancel()
 		return nil, err
 	}
 	return p, nil
 }
 
-// newClient makes a client, with a gate of its own that its connections go through.
-func (p *Producer) newClient() (*kgo.Client, *gate, error) {
+// newClient makes a client. Not under the lock: the client asks for batchBytes at once.
+func (p *Producer) newClient() (*client, error) {
 	g := &gate{}
 	opts, err := p.cfg.reachOptions()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	opts = append(append(opts, produceOptions()...),
 		kgo.ManualFlushing(),
 		kgo.MaxBufferedRecords(maxBuffered),
 		kgo.ProducerBatchMaxBytesFn(p.batchBytes),
+		kgo.RecordPartitioner(p.partitioner()),
 		kgo.Dialer(g.dialer(p.tls)),
 		kgo.WithHooks(g),
 	)
 	if p.hooks != nil {
 		opts = append(opts, kgo.WithHooks(p.hooks))
 	}
-	client, err := kgo.NewClient(opts...)
+	made, err := kgo.NewClient(opts...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make Kafka client: %w", err)
+		return nil, fmt.Errorf("make Kafka client: %w", err)
 	}
-	return client, g, nil
+	return &client{made, g}, nil
 }
 
-func (p *Producer) client() *kgo.Client {
+func (p *Producer) client() *client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.current
 }
 
-// Close gives up what is in flight and closes the connections.
+// Close gives up what is in flight and closes the connections. Answers brings nothing any more.
 func (p *Producer) Close() {
 	p.mu.Lock()
 	p.closed = true
-	client := p.current
+	current, spare := p.current, p.spare
+	p.spare = nil
 	p.mu.Unlock()
-	client.Close()
+	p.cancel()
+	current.Close()
+	if spare != nil {
+		spare.Close()
+	}
+	p.work.Wait()
+}
+
+// begin runs a goroutine that Close waits for, unless it has begun to.
+func (p *Producer) begin(work func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.work.Go(work)
+	}
 }
 
 // Ping asks any broker for an answer.
@@ -103,14 +143,8 @@ func (p *Producer) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Answers never brings anything: Publish waits for every outcome.
-func (p *Producer) Answers() <-chan []relay.Answer { return nil }
-
-// Partition knows none.
-func (p *Producer) Partition(string, string) int32 { return -1 }
-
-// Publish sends the events and waits for the outcome of each. When the context ends it stops waiting; what has no
-// answer by then may still be sent.
+// Publish sends the events and waits for the outcome of each, but for those of partitions that do not answer while
+// others do (see relay.Publisher). When the context ends it stops waiting; what has no answer by then may still be sent.
 func (p *Producer) Publish(ctx context.Context, events []*relay.Event) []error {
 	errs := make([]error, len(events))
 	if err := p.prepare(ctx, events); err != nil {
@@ -122,18 +156,25 @@ func (p *Producer) Publish(ctx context.Context, events []*relay.Event) []error {
 	// A key's later events wait behind a failed one.
 	failed := make(map[relay.TopicKey]bool)
 	records := make([]*kgo.Record, len(events))
+	waits := p.openNow()
 	for i, e := range events {
 		k := relay.TopicKey{Topic: e.Topic, Key: e.Key}
-		if failed[k] {
+		switch {
+		case failed[k]:
 			errs[i] = errBehind
 			continue
+		case waits && p.isOpen(k):
+			errs[i] = errOpen
+		default:
+			records[i], errs[i] = p.record(e)
 		}
-		if records[i], errs[i] = p.record(e); errs[i] != nil {
+		if errs[i] != nil {
 			failed[k] = true
 		}
 	}
-	p.send(ctx, records, errs)
+	p.send(ctx, events, records, errs)
 	p.isolate(ctx, events, records, errs, failed)
+	p.provideSpare(errs)
 	for i, err := range errs {
 		if _, classified := errors.AsType[*relay.Failure](err); err == nil || classified {
 			continue
@@ -167,21 +208,25 @@ func (p *Producer) prepare(ctx context.Context, events []*relay.Event) error {
 	return p.learn(ctx, names)
 }
 
-// replaceClient makes a new client. Nothing is open in the old one.
+// replaceClient makes a new client. Nothing is open in the old one. What spoils that has spoilt the spare, too.
 func (p *Producer) replaceClient() error {
-	client, gate, err := p.newClient()
+	fresh, err := p.newClient()
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
-	old := p.current
-	p.current, p.gate = client, gate
+	old, spare := p.current, p.spare
+	p.current, p.spare = fresh, nil
+	p.spoilt++
 	if p.closed {
-		old = client
+		p.current, old = old, fresh
 	}
 	p.mu.Unlock()
 	p.renew = false
 	old.Close()
+	if spare != nil {
+		spare.Close()
+	}
 	return nil
 }
 

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -11,87 +10,73 @@ import (
 	"posthaste.dev/posthaste/relay"
 )
 
-// send hands over the records that are not nil and waits for their outcomes.
+// send hands over the records that are not nil and waits for their outcomes. What the events of an open partition are
+// to come to after all is told by Answers.
 //
-// While not all of them stand in the client's queues none is sent, and if one fails meanwhile (its topic is found gone,
-// say), the chunk is taken back with its client: the records of its key that come into the queue later would pass it.
-func (p *Producer) send(ctx context.Context, records []*kgo.Record, errs []error) {
-	client, gate := p.client(), p.gate
-	var (
-		mu       sync.Mutex
-		outcomes = make([]error, len(records))
-		failed   = make(chan struct{}) // closed when one has
-		fail     = sync.OnceFunc(func() { close(failed) })
-		n        int
-	)
-	for i, r := range records {
-		if r != nil {
-			outcomes[i] = errPending
-			n++
-		}
-	}
-	whole := gate.close(n)
+// While not all of the records stand in the client's queues none is sent, and if one fails meanwhile (its topic is
+// found gone, say), the chunk is taken back with its client: the records of its key that come into the queue later
+// would pass it.
+func (p *Producer) send(ctx context.Context, events []*relay.Event, records []*kgo.Record, errs []error) {
+	client := p.client()
+	f := newFlight(events, records, errs)
+	whole := client.gate.close(f.left)
 	for i, r := range records {
 		if r == nil {
 			continue
 		}
 		// Never the caller's context: a record whose context ends in flight has an unknown outcome.
-		client.Produce(context.Background(), r, func(_ *kgo.Record, err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			outcomes[i] = err
-			if err != nil {
-				fail()
-			}
-		})
+		client.Produce(context.Background(), r, func(_ *kgo.Record, err error) { f.answer(i, err) })
 	}
 	select {
 	case <-whole:
-		awaitPromises(client)
-	case <-failed:
+		awaitPromises(client.Client)
+	case <-f.failed:
 	case <-ctx.Done():
 	}
-	early := isClosed(failed) || !isClosed(whole)
+	early := isClosed(f.failed) || !isClosed(whole)
 	if early {
-		gate.giveUp()
+		client.gate.giveUp()
 	} else {
-		gate.open()
-		if flush(ctx, client) != nil { // only with the context; what is open stays so in this client
+		client.gate.open()
+		if p.flush(ctx, client, f) != nil { // only with the context; what is open stays so in this client
 			p.renew = true
 		}
 	}
-	mu.Lock()
-	for i, r := range records {
-		switch {
-		case r == nil:
-		case early && outcomes[i] == errPending:
-			errs[i] = errEarly
-		default:
-			errs[i] = outcomes[i]
-		}
-	}
-	mu.Unlock()
+	f.tell(errs, early)
 	if early {
 		p.renew = p.replaceClient() != nil // the old one fails what it has
+	}
+}
+
+// flush sends what is in the queues and waits for the outcomes, or until the client is retired. The error is that of
+// the context.
+func (p *Producer) flush(ctx context.Context, client *client, f *flight) error {
+	quiet := newQuiet(client.gate)
+	for {
+		flushed, err := flushOnce(ctx, client.Client)
+		if flushed || err != nil {
+			return err
+		}
+		if since := quiet.since(f.known()); since >= p.cfg.Patience && p.retire(ctx, f, since) {
+			return nil
+		}
 	}
 }
 
 // flushAgain is how soon a flush that goes on is asked for again.
 const flushAgain = 100 * time.Millisecond
 
-// flush sends what is in the queues and waits for the outcomes. The error is that of the context.
+// flushOnce sends what is in the queues and waits for the outcomes, but not long. The error is that of the context.
 //
 // The client wakes its senders when a flush begins, and has been seen to miss a queue that was new at that moment
 // (kgo 1.22.3): its records then waited for the next look at the cluster, five minutes later. Asked again, it finds it.
-func flush(ctx context.Context, client *kgo.Client) error {
-	for {
-		short, cancel := context.WithTimeout(ctx, flushAgain)
-		err := client.Flush(short)
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
+func flushOnce(ctx context.Context, client *kgo.Client) (done bool, err error) {
+	short, cancel := context.WithTimeout(ctx, flushAgain)
+	defer cancel()
+	if client.Flush(short) == nil {
+		return true, nil
 	}
+	return false, ctx.Err()
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -123,8 +108,8 @@ func (p *Producer) isolate(ctx context.Context, events []*relay.Event, records [
 		}
 	}
 	for i, r := range records {
-		if r == nil || errs[i] == nil {
-			continue
+		if r == nil || errs[i] == nil || unanswered(errs[i]) {
+			continue // what is unanswered, all later ones of its key are, too
 		}
 		k := relay.TopicKey{Topic: events[i].Topic, Key: events[i].Key}
 		switch {
@@ -134,12 +119,12 @@ func (p *Producer) isolate(ctx context.Context, events []*relay.Event, records [
 			p.forget(events[i].Topic)
 			p.renew = true
 			again, err := newRecord(events[i])
-			if err == nil && p.gate.spent {
+			if err == nil && p.client().gate.isSpent() {
 				err = p.replaceClient()
 			}
 			if err == nil {
 				one := []error{nil}
-				p.send(ctx, []*kgo.Record{again}, one)
+				p.send(ctx, events[i:i+1], []*kgo.Record{again}, one)
 				err = one[0]
 			}
 			errs[i] = err

@@ -15,6 +15,7 @@ import (
 // topic is what the producer must know of one before it sends to it.
 type topic struct {
 	maxBytes int32 // the largest batch that it takes
+	minISR   int32 // in-sync replicas that it wants at least, 0 where that is not known
 	problem  error // why nothing can be sent to it
 	askedAt  time.Time
 }
@@ -31,6 +32,8 @@ const topicAge = 5 * time.Minute
 
 // learn asks for the topics that are not known, or were unusable. It waits for an answer until the context ends.
 func (p *Producer) learn(ctx context.Context, names map[string]bool) error {
+	// While partitions don't answer the brokers may not either, and what is known of a topic serves well enough.
+	troubled := p.openNow()
 	var unknown []string
 	for name := range names {
 		if name == "" || len(name) > maxTopicName {
@@ -39,16 +42,22 @@ func (p *Producer) learn(ctx context.Context, names map[string]bool) error {
 			p.mu.Unlock()
 			continue
 		}
-		if t := p.topics[name]; t == nil || t.problem != nil || time.Since(t.askedAt) > topicAge {
+		t := p.topics[name]
+		if t == nil || t.problem != nil || time.Since(t.askedAt) > topicAge && !troubled {
 			unknown = append(unknown, name)
 		}
 	}
 	if len(unknown) == 0 {
 		return nil
 	}
-	found, err := ask(ctx, p.client(), unknown)
+	found, err := ask(ctx, p.client().Client, unknown)
 	if err != nil {
 		return err
+	}
+	for name, t := range found {
+		if old := p.topics[name]; t.problem == nil && (old == nil || old.problem != nil) {
+			p.unknown = append(p.unknown, name)
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,8 +82,13 @@ func ask(ctx context.Context, client *kgo.Client, names []string) (map[string]*t
 		}
 		found[name] = t
 	}
-	for name, n := range limits(ctx, admin, names) {
-		found[name].maxBytes = n
+	for name, c := range settings(ctx, admin, names) {
+		if n, err := strconv.Atoi(c["max.message.bytes"]); err == nil {
+			found[name].maxBytes = int32(n)
+		}
+		if n, err := strconv.Atoi(c["min.insync.replicas"]); err == nil {
+			found[name].minISR = int32(n)
+		}
 	}
 	return found, nil
 }
@@ -105,22 +119,24 @@ func describe(ctx context.Context, admin *kadm.Client, names []string) (map[stri
 	return problems, nil
 }
 
-// limits returns the largest batch of each topic that tells it. It may be secret to this client; then the broker's
-// refusal tells it.
-func limits(ctx context.Context, admin *kadm.Client, names []string) map[string]int32 {
-	found := make(map[string]int32, len(names))
+// settings returns those of each topic that tells them. They may be secret to this client; then the broker's refusal
+// tells the limit.
+func settings(ctx context.Context, admin *kadm.Client, names []string) map[string]map[string]string {
+	found := make(map[string]map[string]string, len(names))
 	configs, err := admin.DescribeTopicConfigs(ctx, names...)
 	if forbidden(err) && len(names) > 1 {
 		for _, name := range names {
-			maps.Copy(found, limits(ctx, admin, []string{name}))
+			maps.Copy(found, settings(ctx, admin, []string{name}))
 		}
 		return found
 	}
 	for _, c := range configs {
+		if c.Err != nil {
+			continue
+		}
+		found[c.Name] = make(map[string]string)
 		for _, entry := range c.Configs {
-			if n, err := strconv.Atoi(entry.MaybeValue()); entry.Key == "max.message.bytes" && err == nil {
-				found[c.Name] = int32(n)
-			}
+			found[c.Name][entry.Key] = entry.MaybeValue()
 		}
 	}
 	return found

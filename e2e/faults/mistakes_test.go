@@ -24,12 +24,12 @@ const (
 )
 
 // publisher returns the real producer, or one with the mistake, and how to end it.
-func (m mistake) publisher(c *cluster) (publisher, func(), error) {
+func (m mistake) publisher(c *cluster, patience time.Duration) (publisher, func(), error) {
 	if m == firstAnswer {
 		h := &hasty{brokers: c.ListenAddrs()}
 		return h, h.end, h.begin()
 	}
-	p, err := kafka.NewProducer(kafka.Config{Brokers: c.ListenAddrs()})
+	p, err := kafka.NewProducer(kafka.Config{Brokers: c.ListenAddrs(), Patience: patience})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -77,15 +77,15 @@ func (h *hasty) Publish(_ context.Context, events []*relay.Event) []error {
 }
 
 // forward sends what waits behind a failed event of its key all the same.
-type forward struct{ producer *kafka.Producer }
+type forward struct{ *kafka.Producer }
 
 func (f forward) Publish(ctx context.Context, events []*relay.Event) []error {
-	errs := f.producer.Publish(ctx, events)
+	errs := f.Producer.Publish(ctx, events)
 	failed := map[relay.TopicKey]bool{}
 	for i, e := range events {
 		k := relay.TopicKey{Topic: e.Topic, Key: e.Key}
 		if errs[i] != nil && failed[k] {
-			errs[i] = f.producer.Publish(ctx, events[i:i+1])[0]
+			errs[i] = f.Producer.Publish(ctx, events[i:i+1])[0]
 		}
 		failed[k] = failed[k] || errs[i] != nil
 	}

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"posthaste.dev/posthaste/e2e/check"
+	"posthaste.dev/posthaste/relay"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,8 +33,12 @@ type result struct {
 	problems []string
 	struck   string
 	chunks   int
+	left     int // groups of events that were left unanswered
 	took     time.Duration
 }
+
+// patiences are how long a run may wait for partitions before it leaves them open. Short ones make that common.
+var patiences = []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Second}
 
 // runTimeout is for a machine with other things to do.
 const runTimeout = 3 * time.Minute
@@ -48,12 +53,13 @@ func (t trial) run(ctx context.Context) (*result, error) {
 	}
 	defer cluster.Close()
 	storm := newStorm(cluster, t.seed)
-	publisher, end, err := t.mistake.publisher(cluster)
+	rng := rand.New(rand.NewPCG(t.seed, 0))
+	publisher, end, err := t.mistake.publisher(cluster, patiences[rng.IntN(len(patiences))])
 	if err != nil {
 		return nil, err
 	}
-	f := &flow{publisher: publisher, cluster: cluster, storm: storm, rng: rand.New(rand.NewPCG(t.seed, 0)),
-		mistake: t.mistake, holds: map[scope]int{}, acked: map[int64]bool{}}
+	f := &flow{publisher: publisher, cluster: cluster, storm: storm, rng: rng, mistake: t.mistake,
+		holds: map[scope]int{}, open: map[partition][]*relay.Event{}, acked: map[int64]bool{}}
 	for f.chunks < t.stormy && ctx.Err() == nil {
 		f.write(chunkMax)
 		f.send(ctx)
@@ -64,12 +70,12 @@ func (t trial) run(ctx context.Context) (*result, error) {
 	}
 	end() // what is still open with a mistake arrives
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("seed %d: not done within %s; %d queued, %d waiting; struck: %s", t.seed, runTimeout,
-			len(f.queue), len(f.waiting), storm)
+		return nil, fmt.Errorf("seed %d: not done within %s; %d queued, %d waiting, %d partitions open; struck: %s", t.seed,
+			runTimeout, len(f.queue), len(f.waiting), len(f.open), storm)
 	}
 	records, err := cluster.records(ctx)
 	return &result{
-		trial: t, problems: f.problems, struck: storm.String(), chunks: f.chunks, took: time.Since(begun),
+		trial: t, problems: f.problems, struck: storm.String(), chunks: f.chunks, left: f.retired, took: time.Since(begun),
 		report: check.Judge(check.History{Table: f.table(), Records: records, Audits: f.audits}),
 	}, err
 }
@@ -83,8 +89,8 @@ func (r *result) err() error {
 }
 
 func (r *result) String() string {
-	return fmt.Sprintf("seed %d: %s; %d chunks in %s; struck: %s", r.seed, r.report, r.chunks,
-		r.took.Round(time.Millisecond), r.struck)
+	return fmt.Sprintf("seed %d: %s; %d chunks in %s, %d partitions left open; struck: %s", r.seed, r.report, r.chunks,
+		r.took.Round(time.Millisecond), r.left, r.struck)
 }
 
 // seeds returns n seeds, or the one that is to be repeated.

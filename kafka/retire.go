@@ -1,0 +1,255 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"posthaste.dev/posthaste/relay"
+)
+
+// A produce request is answered when all of its partitions are, and a chunk when all of its requests are. So one
+// partition that has no leader, or too few replicas, would stop everything. Instead, when a chunk has had no new answer
+// for a while although the cluster answers otherwise, its client is retired: it gets no more records and goes on alone
+// until it knows what has come of them, and the next chunk goes to a spare that stands ready.
+//
+// Order holds, since an event waits with its group, the keys of its partition: while one outcome of a group is open,
+// nothing of the group is handed to any client, and when the last is known, all of them are told together. What failed
+// among them is sent again before anything later of its key. A group is made of keys, by Partition, and Partition
+// changes nothing about a topic while one of its groups is open. So it does not matter for order where the client has
+// really put the records, nor whether the topic gets more partitions meanwhile: a key is always in one group.
+
+// maxRetired is how many clients may be open behind the current one. A fifth chunk that is not answered is waited for,
+// whole: that much trouble is the cluster's, and each client has connections and memory.
+const maxRetired = 4
+
+// openTopic is a topic with groups whose outcomes are not all told.
+type openTopic struct {
+	count  int32 // of its partitions when the first of them was opened
+	groups map[int32]*group
+}
+
+// group is the events of a partition in a flight whose client is retired.
+type group struct {
+	producer  *Producer
+	topic     string
+	partition int32
+	flight    *flight
+	events    []int          // in the flight, those that were not acknowledged by then
+	left      int            // outcomes that are still to come, under the flight's lock
+	closed    bool           // all are known, under the producer's lock
+	waits     *relay.Failure // what Publish says of them
+}
+
+var (
+	errOpen = &relay.Failure{Class: relay.Outage,
+		Err: errors.New("earlier events of its partition have no answer yet")}
+	errRefusedTogether = &relay.Failure{Class: relay.Unsent,
+		Err: errors.New("its batch was refused as a whole; it is tried again, alone if need be")}
+)
+
+// retire gives the client of a chunk that has had no new answer for a while up to what is open in it, if others answer
+// and there is a spare. It tells whether it has.
+func (p *Producer) retire(ctx context.Context, f *flight, since time.Duration) bool {
+	if !p.mayRetire() || !f.anyAcked() && !p.othersAnswer(ctx, f) {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p.closed || p.spare == nil || f.left == 0 {
+		return false
+	}
+	old := p.current
+	p.current, p.spare = p.spare, nil
+	p.retired++
+	p.openGroups(f, since)
+	p.work.Go(func() {
+		for done := false; !done && p.ctx.Err() == nil; {
+			done, _ = flushOnce(p.ctx, old.Client)
+		}
+		old.Close()
+		p.mu.Lock()
+		p.retired--
+		p.mu.Unlock()
+	})
+	return true
+}
+
+// mayRetire tells whether a client could be.
+func (p *Producer) mayRetire() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.closed && p.spare != nil && p.retired < maxRetired
+}
+
+// openGroups makes groups of the events that are not acknowledged in the partitions that have not answered; those that
+// were not sent or have failed already wait with the others, or later events of their keys would be ahead of them.
+func (p *Producer) openGroups(f *flight, since time.Duration) {
+	f.groups = make([]*group, len(f.events))
+	for i, err := range f.outcomes {
+		if err == errPending {
+			g := p.openGroup(f, f.events[i], since)
+			g.left++
+		}
+	}
+	for i, e := range f.events {
+		o := p.open[e.Topic]
+		if o == nil || f.outcomes[i] == nil {
+			continue
+		}
+		if g := o.groups[partitionOf(e.Key, o.count)]; g != nil && g.flight == f {
+			f.groups[i] = g
+			g.events = append(g.events, i)
+		}
+	}
+}
+
+// openGroup returns the event's group, which is new for the first of its events.
+func (p *Producer) openGroup(f *flight, e *relay.Event, since time.Duration) *group {
+	o := p.open[e.Topic]
+	if o == nil {
+		o = &openTopic{count: p.count(e.Topic).Load(), groups: make(map[int32]*group)}
+		p.open[e.Topic] = o
+	}
+	n := partitionOf(e.Key, o.count)
+	g := o.groups[n]
+	if g == nil {
+		g = &group{producer: p, topic: e.Topic, partition: n, flight: f}
+		text := "partition %d of topic %s has not answered for %v, others do"
+		if p.retired == maxRetired {
+			text += "; that many wait that with another one everything would"
+		}
+		g.waits = &relay.Failure{Class: relay.Unanswered,
+			Err: fmt.Errorf(text, n, e.Topic, since.Round(100*time.Millisecond))}
+		o.groups[n] = g
+	}
+	return g
+}
+
+// openNow tells whether there are groups whose outcomes are not all told.
+func (p *Producer) openNow() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.open) > 0
+}
+
+// isOpen tells whether outcomes of the key's group are still to come, so that nothing of it may be handed over.
+func (p *Producer) isOpen(k relay.TopicKey) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.open[k.Topic]
+	if o == nil {
+		return false
+	}
+	g := o.groups[partitionOf(k.Key, o.count)]
+	return g != nil && !g.closed
+}
+
+// close tells what has come of the group, which is known now, to whoever takes the answers.
+func (g *group) close() {
+	p := g.producer
+	p.mu.Lock()
+	g.closed = true
+	p.mu.Unlock()
+	p.begin(func() {
+		select {
+		case p.answers <- g.answers():
+		case <-p.ctx.Done():
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		o := p.open[g.topic]
+		if delete(o.groups, g.partition); len(o.groups) == 0 {
+			delete(p.open, g.topic)
+		}
+	})
+}
+
+// answers are the outcomes as Publish would have given them, but that nothing is tried alone: what was refused with its
+// batch is sent again by the caller, and refused then.
+func (g *group) answers() []relay.Answer {
+	f := g.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	answers := make([]relay.Answer, len(g.events))
+	failed := make(map[string]bool)
+	for n, i := range g.events {
+		e, err := f.events[i], f.outcomes[i]
+		_, classified := errors.AsType[*relay.Failure](err)
+		switch {
+		case err == nil:
+		case failed[e.Key]:
+			err = errBehind
+		case classified:
+		case suspicious(err):
+			err = errRefusedTogether
+		default:
+			err = classify(err, e.Topic)
+		}
+		if err != nil {
+			failed[e.Key] = true
+		}
+		answers[n] = relay.Answer{Event: e, Err: err}
+	}
+	return answers
+}
+
+// Answers brings the outcomes of what Publish has left unanswered, as relay.Publisher says.
+func (p *Producer) Answers() <-chan []relay.Answer { return p.answers }
+
+// Partition returns the partition that the key's events go to, -1 while nothing was sent to the topic. More partitions
+// are seen when the client sees them, and not while one of the topic does not answer.
+func (p *Producer) Partition(topic, key string) int32 {
+	p.mu.Lock()
+	o := p.open[topic]
+	p.mu.Unlock()
+	if o != nil {
+		return partitionOf(key, o.count)
+	}
+	if n, known := p.counts.Load(topic); known {
+		return partitionOf(key, n.(*atomic.Int32).Load())
+	}
+	return -1
+}
+
+// java chooses partitions as the Java client does.
+var java = kgo.StickyKeyPartitioner(nil).ForTopic("")
+
+// partitionOf returns the partition of a key among so many.
+func partitionOf(key string, count int32) int32 {
+	if count <= 0 {
+		return -1
+	}
+	return int32(java.Partition(&kgo.Record{Key: []byte(key)}, int(count)))
+}
+
+// partitioner chooses as java does, and remembers among how many.
+func (p *Producer) partitioner() kgo.Partitioner {
+	return kgo.BasicConsistentPartitioner(func(topic string) func(*kgo.Record, int) int {
+		count := p.count(topic)
+		return func(r *kgo.Record, n int) int {
+			if count.Load() != int32(n) {
+				count.Store(int32(n))
+			}
+			return java.Partition(r, n)
+		}
+	})
+}
+
+func (p *Producer) count(topic string) *atomic.Int32 {
+	n, _ := p.counts.LoadOrStore(topic, new(atomic.Int32))
+	return n.(*atomic.Int32)
+}
+
+// anyAcked tells whether a record of the chunk was acknowledged.
+func (f *flight) anyAcked() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.acked > 0
+}
