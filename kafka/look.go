@@ -5,10 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// lookTimeout bounds a look at the partitions. A cluster that takes longer does not count as answering.
+// lookTimeout bounds a look at the partitions, and is the least time between two for a chunk. A cluster that takes
+// longer does not count as answering.
 const lookTimeout = time.Second
 
 // othersAnswer tells, for a chunk of which nothing was acknowledged, whether that is its partitions' own fault: it asks
@@ -22,37 +23,60 @@ func (p *Producer) othersAnswer(ctx context.Context, f *flight) bool {
 		return false
 	}
 	defer func() { f.lookedAt = time.Now() }()
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
+	var (
+		silent []int32 // brokers
+		others []int32 // the leaders of partitions that are well
+	)
+	for _, t := range p.look(ctx, f) {
+		for _, d := range t.Partitions {
+			switch {
+			case !p.well(*t.Topic, d):
+			case p.isSent(f, *t.Topic, d.Partition):
+				silent = append(silent, d.Leader)
+			default:
+				others = append(others, d.Leader)
+			}
+		}
+	}
+	return slices.ContainsFunc(others, func(leader int32) bool { return !slices.Contains(silent, leader) })
+}
+
+// look asks for the partitions of the topics that are known, by the spare's connections. Without an answer there are
+// none.
+func (p *Producer) look(ctx context.Context, f *flight) []kmsg.MetadataResponseTopic {
+	names := p.usable()
+	for i, r := range f.records {
+		if r != nil && p.topics[f.events[i].Topic] == nil && !slices.Contains(names, r.Topic) {
+			names = append(names, r.Topic) // forgotten, since a record was refused
+		}
+	}
 	p.mu.Lock()
 	spare := p.spare
 	p.mu.Unlock()
 	if spare == nil {
-		return false
+		return nil
 	}
-	found, err := kadm.NewClient(spare.Client).ListTopics(ctx, p.usable()...)
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	request := kmsg.NewPtrMetadataRequest()
+	for _, name := range names {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = &name
+		request.Topics = append(request.Topics, topic)
+	}
+	response, err := request.RequestWith(ctx, spare.Client)
 	if err != nil {
-		return false
+		return nil
 	}
-	var silent []int32 // brokers
-	var others []kadm.PartitionDetail
-	for name, topic := range found {
-		for _, d := range topic.Partitions {
-			switch well := p.well(name, d); {
-			case !well:
-			case p.isSent(f, name, d.Partition):
-				silent = append(silent, d.Leader)
-			default:
-				others = append(others, d)
-			}
-		}
-	}
-	return slices.ContainsFunc(others, func(d kadm.PartitionDetail) bool { return !slices.Contains(silent, d.Leader) })
+	return slices.DeleteFunc(response.Topics, func(t kmsg.MetadataResponseTopic) bool {
+		return t.Topic == nil || t.ErrorCode != 0
+	})
 }
 
 // well tells whether the cluster knows nothing against a partition.
-func (p *Producer) well(topic string, d kadm.PartitionDetail) bool {
-	return d.Err == nil && d.Leader >= 0 && len(d.ISR) >= int(p.topics[topic].minISR)
+func (p *Producer) well(topic string, d kmsg.MetadataResponseTopicPartition) bool {
+	t := p.topics[topic]
+	return d.ErrorCode == 0 && d.Leader >= 0 && (t == nil || len(d.ISR) >= int(t.minISR))
 }
 
 // isSent tells whether events of the partition are in the flight or open in a retired client.

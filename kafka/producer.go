@@ -30,14 +30,15 @@ type Producer struct {
 	answers chan []relay.Answer
 	counts  sync.Map // partitions of each topic, *atomic.Int32, as the clients see them
 
-	mu      sync.Mutex
-	closed  bool
-	current *client
-	spare   *client // nil while there is none, or more topics are loaded into it
-	sparing bool    // one is being made, or loaded
-	spoilt  int     // goes up with what spoils the spare, and one that is being made
-	retired int
-	open    map[string]*openTopic // with groups that wait for their outcomes
+	mu       sync.Mutex
+	closed   bool
+	current  *client
+	spare    *client // nil while there is none, or more topics are loaded into it
+	sparing  bool    // one is being made, or loaded
+	spoilt   int     // goes up with what spoils the spare, and one that is being made
+	retired  int
+	open     map[string]*openTopic // with groups that wait for their outcomes
+	doubtful []string              // topics in which a retired client has failed
 
 	topics  map[string]*topic // written by Publish alone
 	unknown []string          // topics that the spare does not know; for Publish alone
@@ -201,6 +202,12 @@ func (p *Producer) prepare(ctx context.Context, events []*relay.Event) error {
 			return err
 		}
 	}
+	p.mu.Lock()
+	for _, name := range p.doubtful {
+		delete(p.topics, name)
+	}
+	p.doubtful = nil
+	p.mu.Unlock()
 	names := make(map[string]bool)
 	for _, e := range events {
 		names[e.Topic] = true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -154,12 +155,16 @@ func (p *Producer) isOpen(k relay.TopicKey) bool {
 // close tells what has come of the group, which is known now, to whoever takes the answers.
 func (g *group) close() {
 	p := g.producer
+	answers := g.answers()
 	p.mu.Lock()
 	g.closed = true
+	if slices.ContainsFunc(answers, func(a relay.Answer) bool { return a.Err != nil }) {
+		p.doubtful = append(p.doubtful, g.topic)
+	}
 	p.mu.Unlock()
 	p.begin(func() {
 		select {
-		case p.answers <- g.answers():
+		case p.answers <- answers:
 		case <-p.ctx.Done():
 		}
 		p.mu.Lock()
