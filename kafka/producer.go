@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -39,6 +40,8 @@ type Producer struct {
 	retired  int
 	open     map[string]*openTopic // with groups that wait for their outcomes
 	doubtful []string              // topics in which a retired client has failed
+	sick     map[place]seen        // partitions that can't be written, as far as is known while some are open
+	watching bool
 
 	topics  map[string]*topic // written by Publish alone
 	unknown []string          // topics that the spare does not know; for Publish alone
@@ -158,13 +161,18 @@ func (p *Producer) Publish(ctx context.Context, events []*relay.Event) []error {
 	failed := make(map[relay.TopicKey]bool)
 	records := make([]*kgo.Record, len(events))
 	waits := p.openNow()
+	if waits {
+		p.holdSick(events, errs)
+	}
 	for i, e := range events {
 		k := relay.TopicKey{Topic: e.Topic, Key: e.Key}
 		switch {
+		case errs[i] != nil: // held with all later ones of its key
+			continue
 		case failed[k]:
 			errs[i] = errBehind
 			continue
-		case waits && p.isOpen(k):
+		case waits && p.isOpen(e):
 			errs[i] = errOpen
 		default:
 			records[i], errs[i] = p.record(e)
@@ -175,7 +183,9 @@ func (p *Producer) Publish(ctx context.Context, events []*relay.Event) []error {
 	}
 	p.send(ctx, events, records, errs)
 	p.isolate(ctx, events, records, errs, failed)
-	p.provideSpare(errs)
+	if slices.Contains(errs, nil) {
+		p.provideSpare()
+	}
 	for i, err := range errs {
 		if _, classified := errors.AsType[*relay.Failure](err); err == nil || classified {
 			continue

@@ -24,9 +24,13 @@ import (
 // changes nothing about a topic while one of its groups is open. So it does not matter for order where the client has
 // really put the records, nor whether the topic gets more partitions meanwhile: a key is always in one group.
 
-// maxRetired is how many clients may be open behind the current one. A fifth chunk that is not answered is waited for,
-// whole: that much trouble is the cluster's, and each client has connections and memory.
-const maxRetired = 4
+// How many clients may be open behind the current one: each has connections and memory. When a chunk beyond is not
+// answered it is waited for, whole; that much trouble is the cluster's. What the cluster itself says to be out of order
+// may take a few more, since after that it is not even tried.
+const (
+	maxRetired     = 4
+	maxRetiredSick = 8
+)
 
 // openTopic is a topic with groups whose outcomes are not all told.
 type openTopic struct {
@@ -36,14 +40,14 @@ type openTopic struct {
 
 // group is the events of a partition in a flight whose client is retired.
 type group struct {
-	producer  *Producer
-	topic     string
-	partition int32
-	flight    *flight
-	events    []int          // in the flight, those that were not acknowledged by then
-	left      int            // outcomes that are still to come, under the flight's lock
-	closed    bool           // all are known, under the producer's lock
-	waits     *relay.Failure // what Publish says of them
+	producer *Producer
+	at       place
+	flight   *flight
+	events   []int          // in the flight, those that were not acknowledged by then
+	left     int            // outcomes that are still to come, under the flight's lock
+	closed   bool           // all are known, under the producer's lock
+	untried  bool           // nothing was sent
+	waits    *relay.Failure // what Publish says of them
 }
 
 var (
@@ -51,12 +55,14 @@ var (
 		Err: errors.New("earlier events of its partition have no answer yet")}
 	errRefusedTogether = &relay.Failure{Class: relay.Unsent,
 		Err: errors.New("its batch was refused as a whole; it is tried again, alone if need be")}
+	errUntried = &relay.Failure{Class: relay.Unsent, Err: errors.New("its partition was out of order and is well again")}
 )
 
 // retire gives the client of a chunk that has had no new answer for a while up to what is open in it, if others answer
 // and there is a spare. It tells whether it has.
 func (p *Producer) retire(ctx context.Context, f *flight, since time.Duration) bool {
-	if !p.mayRetire() || !f.anyAcked() && !p.othersAnswer(ctx, f) {
+	p.provideSpare() // where one could not be made before
+	if !p.mayRetire(f) || !f.anyAcked() && !p.othersAnswer(ctx, f) {
 		return false
 	}
 	p.mu.Lock()
@@ -70,67 +76,93 @@ func (p *Producer) retire(ctx context.Context, f *flight, since time.Duration) b
 	p.current, p.spare = p.spare, nil
 	p.retired++
 	p.openGroups(f, since)
-	p.work.Go(func() {
-		for done := false; !done && p.ctx.Err() == nil; {
-			done, _ = flushOnce(p.ctx, old.Client)
-		}
-		old.Close()
-		p.mu.Lock()
-		p.retired--
-		p.mu.Unlock()
-	})
+	p.work.Go(func() { p.finish(old) })
+	if !p.watching {
+		p.watching = true
+		p.work.Go(p.watch)
+	}
 	return true
 }
 
 // mayRetire tells whether a client could be.
-func (p *Producer) mayRetire() bool {
+func (p *Producer) mayRetire(f *flight) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.closed && p.spare != nil && p.retired < maxRetired
+	if p.closed || p.spare == nil {
+		return false
+	}
+	if p.retired < maxRetired {
+		return true
+	}
+	for at := range f.places(p) {
+		if _, sick := p.sick[at]; !sick {
+			return false
+		}
+	}
+	return p.retired < maxRetiredSick
+}
+
+// finish goes on with a retired client until nothing is open in it.
+func (p *Producer) finish(retired *client) {
+	for done := false; !done && p.ctx.Err() == nil; {
+		done, _ = flushOnce(p.ctx, retired.Client)
+	}
+	retired.Close()
+	p.mu.Lock()
+	p.retired--
+	p.mu.Unlock()
 }
 
 // openGroups makes groups of the events that are not acknowledged in the partitions that have not answered; those that
 // were not sent or have failed already wait with the others, or later events of their keys would be ahead of them.
 func (p *Producer) openGroups(f *flight, since time.Duration) {
+	text := "partition %d of topic %s has not answered for %v, others do"
+	if p.retired >= maxRetired {
+		text += "; so many wait that with another one everything may"
+	}
 	f.groups = make([]*group, len(f.events))
 	for i, err := range f.outcomes {
-		if err == errPending {
-			g := p.openGroup(f, f.events[i], since)
-			g.left++
-		}
-	}
-	for i, e := range f.events {
-		o := p.open[e.Topic]
-		if o == nil || f.outcomes[i] == nil {
+		if err != errPending {
 			continue
 		}
-		if g := o.groups[partitionOf(e.Key, o.count)]; g != nil && g.flight == f {
+		at := p.placeOf(f.events[i])
+		g := p.groupAt(at)
+		if g == nil {
+			g = p.openGroup(f, at, fmt.Sprintf(text, at.partition, at.topic, since.Round(100*time.Millisecond)))
+		}
+		g.left++
+	}
+	for i, e := range f.events {
+		if g := p.groupAt(p.placeOf(e)); g != nil && g.flight == f && f.outcomes[i] != nil {
 			f.groups[i] = g
 			g.events = append(g.events, i)
 		}
 	}
 }
 
-// openGroup returns the event's group, which is new for the first of its events.
-func (p *Producer) openGroup(f *flight, e *relay.Event, since time.Duration) *group {
-	o := p.open[e.Topic]
+// openGroup opens a group.
+func (p *Producer) openGroup(f *flight, at place, reason string) *group {
+	o := p.open[at.topic]
 	if o == nil {
-		o = &openTopic{count: p.count(e.Topic).Load(), groups: make(map[int32]*group)}
-		p.open[e.Topic] = o
+		o = &openTopic{count: p.count(at.topic).Load(), groups: make(map[int32]*group)}
+		p.open[at.topic] = o
 	}
-	n := partitionOf(e.Key, o.count)
-	g := o.groups[n]
-	if g == nil {
-		g = &group{producer: p, topic: e.Topic, partition: n, flight: f}
-		text := "partition %d of topic %s has not answered for %v, others do"
-		if p.retired == maxRetired {
-			text += "; that many wait that with another one everything would"
-		}
-		g.waits = &relay.Failure{Class: relay.Unanswered,
-			Err: fmt.Errorf(text, n, e.Topic, since.Round(100*time.Millisecond))}
-		o.groups[n] = g
-	}
+	g := &group{producer: p, at: at, flight: f,
+		waits: &relay.Failure{Class: relay.Unanswered, Err: errors.New(reason)}}
+	o.groups[at.partition] = g
 	return g
+}
+
+// placeOf returns the partition that an event waits with.
+func (p *Producer) placeOf(e *relay.Event) place { return place{e.Topic, p.partition(e.Topic, e.Key)} }
+
+// groupAt returns the group that is open at a place, if there is one.
+func (p *Producer) groupAt(at place) *group {
+	o := p.open[at.topic]
+	if o == nil {
+		return nil
+	}
+	return o.groups[at.partition]
 }
 
 // openNow tells whether there are groups whose outcomes are not all told.
@@ -140,15 +172,11 @@ func (p *Producer) openNow() bool {
 	return len(p.open) > 0
 }
 
-// isOpen tells whether outcomes of the key's group are still to come, so that nothing of it may be handed over.
-func (p *Producer) isOpen(k relay.TopicKey) bool {
+// isOpen tells whether outcomes of the event's group are still to come, so that nothing of it may be handed over.
+func (p *Producer) isOpen(e *relay.Event) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o := p.open[k.Topic]
-	if o == nil {
-		return false
-	}
-	g := o.groups[partitionOf(k.Key, o.count)]
+	g := p.groupAt(p.placeOf(e))
 	return g != nil && !g.closed
 }
 
@@ -158,8 +186,8 @@ func (g *group) close() {
 	answers := g.answers()
 	p.mu.Lock()
 	g.closed = true
-	if slices.ContainsFunc(answers, func(a relay.Answer) bool { return a.Err != nil }) {
-		p.doubtful = append(p.doubtful, g.topic)
+	if !g.untried && slices.ContainsFunc(answers, func(a relay.Answer) bool { return a.Err != nil }) {
+		p.doubtful = append(p.doubtful, g.at.topic)
 	}
 	p.mu.Unlock()
 	p.begin(func() {
@@ -169,9 +197,9 @@ func (g *group) close() {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		o := p.open[g.topic]
-		if delete(o.groups, g.partition); len(o.groups) == 0 {
-			delete(p.open, g.topic)
+		o := p.open[g.at.topic]
+		if delete(o.groups, g.at.partition); len(o.groups) == 0 {
+			delete(p.open, g.at.topic)
 		}
 	})
 }
@@ -212,9 +240,12 @@ func (p *Producer) Answers() <-chan []relay.Answer { return p.answers }
 // are seen when the client sees them, and not while one of the topic does not answer.
 func (p *Producer) Partition(topic, key string) int32 {
 	p.mu.Lock()
-	o := p.open[topic]
-	p.mu.Unlock()
-	if o != nil {
+	defer p.mu.Unlock()
+	return p.partition(topic, key)
+}
+
+func (p *Producer) partition(topic, key string) int32 {
+	if o := p.open[topic]; o != nil {
 		return partitionOf(key, o.count)
 	}
 	if n, known := p.counts.Load(topic); known {
@@ -250,6 +281,30 @@ func (p *Producer) partitioner() kgo.Partitioner {
 func (p *Producer) count(topic string) *atomic.Int32 {
 	n, _ := p.counts.LoadOrStore(topic, new(atomic.Int32))
 	return n.(*atomic.Int32)
+}
+
+// topics are those of the records.
+func (f *flight) topics() []string {
+	var names []string
+	for _, r := range f.records {
+		if r != nil && (len(names) == 0 || names[len(names)-1] != r.Topic) {
+			names = append(names, r.Topic)
+		}
+	}
+	return names
+}
+
+// places are the partitions of the records that have no outcome.
+func (f *flight) places(p *Producer) map[place]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := make(map[place]bool)
+	for i, err := range f.outcomes {
+		if err == errPending {
+			all[p.placeOf(f.events[i])] = true
+		}
+	}
+	return all
 }
 
 // anyAcked tells whether a record of the chunk was acknowledged.

@@ -10,18 +10,13 @@ import (
 // spareTimeout bounds making a spare, and loading topics into it.
 const spareTimeout = 30 * time.Second
 
-// provideSpare sees to a spare client that has its producer id and knows the topics that the current one knows. Made
-// when it is needed it would have to ask brokers that don't answer, among them; so it is made when something was
-// acknowledged, and beside the work.
-func (p *Producer) provideSpare(errs []error) {
-	well := len(errs) == 0
-	for _, err := range errs {
-		well = well || err == nil
-	}
+// provideSpare sees to a spare client that has its producer id and knows the topics that the current one knows. It is
+// made beside the work, when all is well: in trouble, brokers that don't answer are asked, too, and it takes its time.
+func (p *Producer) provideSpare() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	spare := p.spare
-	if !well || p.closed || p.sparing || spare != nil && len(p.unknown) == 0 {
-		p.mu.Unlock()
+	if p.closed || p.sparing || spare != nil && len(p.unknown) == 0 {
 		return
 	}
 	names := p.unknown
@@ -32,7 +27,6 @@ func (p *Producer) provideSpare(errs []error) {
 	p.spare, p.sparing = nil, true
 	spoilt := p.spoilt
 	p.work.Go(func() { p.makeSpare(spare, names, spoilt) })
-	p.mu.Unlock()
 }
 
 // usable returns the names of the topics that can be sent to.
