@@ -183,10 +183,10 @@ func (p *Producer) holdSick(events []*relay.Event, errs []error) {
 		at := p.placeOf(e)
 		s, sick := p.sick[at]
 		g := p.groupAt(at)
-		if !sick || g != nil && g.flight != f {
+		if !sick || g != nil && g.flight != f && !g.closed {
 			continue
 		}
-		if g == nil {
+		if g == nil || g.flight != f {
 			g = p.openGroup(f, at, fmt.Sprintf("partition %d of topic %s %s", at.partition, at.topic, s.complaint))
 			g.untried = true
 		}

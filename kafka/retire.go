@@ -127,7 +127,7 @@ func (p *Producer) openGroups(f *flight, since time.Duration) {
 		}
 		at := p.placeOf(f.events[i])
 		g := p.groupAt(at)
-		if g == nil {
+		if g == nil || g.flight != f { // one before it has been told, and is about to go
 			g = p.openGroup(f, at, fmt.Sprintf(text, at.partition, at.topic, since.Round(100*time.Millisecond)))
 		}
 		g.left++
@@ -197,6 +197,9 @@ func (g *group) close() {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		if p.groupAt(g.at) != g {
+			return // the partition has been opened again
+		}
 		o := p.open[g.at.topic]
 		if delete(o.groups, g.at.partition); len(o.groups) == 0 {
 			delete(p.open, g.at.topic)
