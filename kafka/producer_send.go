@@ -115,6 +115,8 @@ func (p *Producer) isolate(ctx context.Context, events []*relay.Event, records [
 		switch {
 		case failed[k]:
 			errs[i] = errBehind
+		case p.isOpen(events[i]): // since another was tried
+			errs[i], failed[k] = errShut, true
 		case suspicious(errs[i]), suspects[k] && errors.Is(errs[i], errEarly):
 			p.forget(events[i].Topic)
 			p.renew = true

@@ -53,6 +53,8 @@ type group struct {
 var (
 	errOpen = &relay.Failure{Class: relay.Outage,
 		Err: errors.New("earlier events of its partition have no answer yet")}
+	errShut = &relay.Failure{Class: relay.Unsent,
+		Err: errors.New("its partition fell silent before it was sent again")}
 	errRefusedTogether = &relay.Failure{Class: relay.Unsent,
 		Err: errors.New("its batch was refused as a whole; it is tried again, alone if need be")}
 	errUntried = &relay.Failure{Class: relay.Unsent, Err: errors.New("its partition was out of order and is well again")}
