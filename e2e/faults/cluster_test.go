@@ -60,8 +60,6 @@ func newCluster(topics ...string) (*cluster, error) {
 	return c, nil
 }
 
-func (c *cluster) names() []string { return c.topics }
-
 func (c *cluster) create(topic string) error {
 	return c.CreateTopic(topic, partitions, map[string]string{"max.message.bytes": fmt.Sprint(batchBytes)})
 }

@@ -24,18 +24,12 @@ type answerer interface {
 	Partition(topic, key string) int32
 }
 
-// kafkaCluster is where the events go, a fake or real one.
-type kafkaCluster interface {
-	names() []string // of the topics
-	ends() map[check.Partition]int64
-}
-
 // flow calls a publisher as a relay does: a chunk at a time, failed events at the head of the next one, and the events
 // of a topic or key that was refused set aside for a while. It keeps the books for the verdict.
 type flow struct {
 	publisher publisher
-	cluster   kafkaCluster
-	storm     *storm // none at real brokers
+	cluster   *cluster
+	storm     *storm
 	rng       *rand.Rand
 	mistake   mistake
 
@@ -44,7 +38,6 @@ type flow struct {
 	waiting []*relay.Event // behind a hold
 	holds   map[scope]int  // the chunk before which it ends
 	open    map[partition][]*relay.Event
-	reasons map[partition]string // why it was opened last
 
 	chunks   int
 	retired  int // groups of events that were left unanswered
@@ -84,7 +77,7 @@ const (
 // write adds up to n events.
 func (f *flow) write(n int) {
 	for range f.rng.IntN(n + 1) {
-		topic := f.cluster.names()[f.rng.IntN(len(f.cluster.names()))]
+		topic := f.cluster.topics[f.rng.IntN(len(f.cluster.topics))]
 		e := newEvent(int64(len(f.all)+1), topic, fmt.Sprint("k", f.rng.IntN(keys)))
 		e.Payload = fmt.Appendf(nil, `{"n": %d, "pad": %q}`, e.ID, strings.Repeat("x", f.rng.IntN(200)))
 		f.all = append(f.all, e)
@@ -138,7 +131,6 @@ func (f *flow) send(ctx context.Context) {
 	for i, e := range chunk {
 		if errs[i] != nil && classOf(errs[i]) == relay.Unanswered {
 			opened[f.partitionOf(e)] = append(opened[f.partitionOf(e)], e)
-			f.reasons[f.partitionOf(e)] = errs[i].Error()
 			continue
 		}
 		if f.takeIn(e, errs[i]) {
@@ -274,9 +266,6 @@ func (f *flow) judgeOrder(events []*relay.Event, errs []error) (firsts []int) {
 // an outage, may be another topic's: when a hand-over to the client is torn, all of it is sent again.
 func (f *flow) judgeClass(e *relay.Event, err error, struck map[string][]*fault) {
 	failure, ok := errors.AsType[*relay.Failure](err)
-	if f.storm == nil && ok {
-		return
-	}
 	if !ok {
 		f.problem("event %d failed without a class: %v", e.ID, err)
 		return

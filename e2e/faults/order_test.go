@@ -59,7 +59,7 @@ func (t trial) run(ctx context.Context) (*result, error) {
 		return nil, err
 	}
 	f := &flow{publisher: publisher, cluster: cluster, storm: storm, rng: rng, mistake: t.mistake,
-		holds: map[scope]int{}, open: map[partition][]*relay.Event{}, reasons: map[partition]string{}, acked: map[int64]bool{}}
+		holds: map[scope]int{}, open: map[partition][]*relay.Event{}, acked: map[int64]bool{}}
 	for f.chunks < t.stormy && ctx.Err() == nil {
 		f.write(chunkMax)
 		f.send(ctx)

@@ -84,9 +84,6 @@ func (s *storm) calm() {
 
 // since returns what has struck each topic since the last call; "" stands for all topics.
 func (s *storm) since() map[string][]*fault {
-	if s == nil {
-		return nil
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer func() { s.struck = map[string][]*fault{} }()
