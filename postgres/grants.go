@@ -14,7 +14,7 @@ import (
 type Roles struct {
 	Writer   string // of the service that writes events
 	Relay    string
-	Operator string // of people and monitoring: they read, and may change the number of lanes
+	Operator string // of people and monitoring: they read, and may ask relays for what the commands can ask for
 	Deletes  bool   // the relays settle by deleting (POSTHASTE_RELAY_SETTLE=delete)
 }
 
@@ -116,21 +116,28 @@ func (g *grants) relay(role string, deletes bool) {
 	g.say("The relays: they read events, %s, and keep account of one another in the side tables.", why)
 	g.readers(role)
 	g.grant("update ("+g.names.Columns.SQL("published_at")+")", g.names.Table.String(), role)
-	if deletes {
-		g.grant("delete", g.names.Table.String(), role)
+	if !deletes {
+		g.say("They delete only a parked event that an operator discards; without this right that is refused.")
 	}
+	g.grant("delete", g.names.Table.String(), role)
 	for _, t := range sideTables() {
 		g.grant(strings.ToLower(strings.Join(sideRights[t], ", ")), g.side(t), role)
 	}
 }
 
 func (g *grants) operator(role string) {
-	g.say("Operators and monitoring: they read events and the side tables, and may ask for another number of lanes.")
+	g.say("Operators and monitoring: they read events and the side tables, may ask relays for another number of\n" +
+		"lanes and for what is to become of parked events, and pause and resume. Every act goes into the audit\n" +
+		"table, where they change nothing. For those who only look, leave out what is not select.")
 	g.readers(role)
 	for _, t := range sideTables() {
 		g.grant("select", g.side(t), role)
 	}
 	g.grant("update (next_lanes)", g.side("outbox"), role)
+	g.grant("update (request, requested_by, requested_at, request_reason)", g.side("parked"), role)
+	g.grant("insert, delete", g.side("pause"), role)
+	g.grant("insert, update (asked_at), delete", g.side("topic_look"), role)
+	g.grant("insert", g.side("audit"), role)
 }
 
 // readers gives what whoever reads the outbox needs. The sequence tells up to which id no event can appear any more.

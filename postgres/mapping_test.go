@@ -157,7 +157,11 @@ func TestGrants(t *testing.T) {
 		}{
 			{conn, "update outbox_event set published_at = now()"}, {conn, "select secret from outbox_event"},
 			{conn, "update posthaste.outbox set lanes = 1"}, {conn, "delete from posthaste.member"},
-			{relays, "update outbox_event set topic = 'x'"}, {relays, "delete from outbox_event"},
+			{conn, "delete from outbox_event"}, {conn, "delete from posthaste.parked"},
+			{conn, "update posthaste.parked set topic = 'x'"}, {conn, "update posthaste.audit set actor = 'x'"},
+			{conn, "delete from posthaste.audit"}, {conn, "update posthaste.pause set reason = 'x'"},
+			{relays, "update outbox_event set topic = 'x'"}, {relays, "select from posthaste.audit"},
+			{relays, "delete from posthaste.pause"},
 			{relays, "insert into outbox_event (topic) values ('x')"}, {relays, "select secret from outbox_event"},
 			{relays, "delete from posthaste.outbox"}, {relays, "insert into posthaste.schema_version values (9)"},
 		} {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -46,6 +47,18 @@ func explainLooks(t *testing.T, conn *pgx.Conn, names Names) {
 	add("rows", e.rowsStatement(true)+"{{id}} = any($1::bigint[])", "outbox_event_pkey", []int64{1, 2, 3})
 	add("event id", e.rowsStatement(true)+"{{event_id}} = $1 and {{topic}} = 't'", "outbox_event_event_id_key",
 		pgtype.UUID{Valid: true})
+
+	for what, p := range map[string]Page{
+		"parked": {Limit: 21}, "oldest parked": {Limit: 21, OldestFirst: true, Above: 7},
+	} {
+		sql, args := (&ParkedList{ParkedFilter: ParkedFilter{Topic: "t*", Class: "refused"}}).statement(1, p)
+		add(what, sql, "parked_pkey", args...)
+	}
+	add("parked count", parkedCountSQL, "parked_request", int32(1), 100_001, 100_000)
+	for kind, match := range waitingMatches {
+		add(fmt.Sprintf("what waits in scope %d", kind), strings.ReplaceAll(waitingSQL, "{{match}}", match),
+			"outbox_event_id_idx", int64(5), 100_000, []string{"a"}, []string{"b"}, []string{"c"})
+	}
 
 	for what, s := range statements {
 		for _, mode := range []string{"force_generic_plan", "force_custom_plan"} {

@@ -18,10 +18,12 @@ type Status struct {
 	Now      time.Time
 	Standby  bool // the server replays another one's changes: what it shows is a little old, and it shows no locks
 	Outbox   *Outbox
-	Problems []Problem // what keeps a relay from working
-	Backlog  *Backlog  // nil: not counted, Uncounted says why
-	Relays   []Relays  // a group each, that of all other topics first; nil: there are no side tables that could be read
-	Writers  *Writers  // nil: not known, as on a standby
+	Problems []Problem    // what keeps a relay from working
+	Backlog  *Backlog     // nil: not counted, Uncounted says why
+	Relays   []Relays     // a group each, that of all other topics first; nil: no side tables could be read
+	Parked   *ParkedCount // nil: not known
+	Pauses   []Pause      // the oldest first
+	Writers  *Writers     // nil: not known, as on a standby
 
 	Uncounted string
 }
@@ -36,7 +38,8 @@ func Look(ctx context.Context, conn *pgx.Conn, names Names) (*Status, error) {
 	if err := s.inspect(ctx, conn, names); err != nil {
 		return nil, err
 	}
-	parts := []func(context.Context, *pgx.Conn) error{s.lookAtClock, s.lookAtRelays, s.lookAtWriters, s.lookAtBacklog}
+	parts := []func(context.Context, *pgx.Conn) error{s.lookAtClock, s.lookAtRelays, s.lookAtParked, s.lookAtWriters,
+		s.lookAtBacklog}
 	for _, part := range parts {
 		if err := part(ctx, conn); err != nil {
 			return nil, fmt.Errorf("look at outbox %s: %w", names.Table, err)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -60,10 +61,11 @@ type Member struct {
 	JoinedAt time.Time
 	BeatAge  time.Duration
 
-	Published int64    // events that Kafka has acknowledged since it started
-	PerSecond *float64 // of them, between its latest two beats, about a second; nil: not known yet
-	Held      int      // topics and keys that wait after a failure of their own; its log and /metrics name them
-	Trouble   string   // why it is not ready, "" while it can make progress
+	Published int64           // events that Kafka has acknowledged since it started
+	PerSecond *float64        // of them, between its latest two beats, about a second; nil: not known yet
+	Held      int             // topics and keys that wait after a failure of their own; its log and /metrics name them
+	Waiting   []relay.Waiting // topics that it finds missing or forbidden, and partitions that do not answer
+	Trouble   string          // why it is not ready, "" while it can make progress
 }
 
 // lockHeld tells whether the advisory lock of a member m of outbox o is held. A member with a session lives exactly as
@@ -75,7 +77,8 @@ const lockHeld = `(o.lock_class::oid, m.id::oid) in (
 
 const seenMembersSQL = `
 select m.outbox, m.id, m.name, m.version, m.session, m.joined_at, clock_timestamp() - m.beat_at,
-       coalesce(m.published, 0), m.per_second, m.held, coalesce(m.trouble, ''), ` + lockHeld + `
+       coalesce(m.published, 0), m.per_second, m.held, coalesce(m.trouble, ''),
+       coalesce(m.waiting, '[]')::text, ` + lockHeld + `
 from {{schema}}.member m join {{schema}}.outbox o on o.id = m.outbox where o.name = $1 order by m.id`
 
 const seenLanesSQL = `
@@ -152,8 +155,10 @@ func (s *Status) readRelays(ctx context.Context, tx pgx.Tx) ([]Relays, error) {
 func (s *Status) member(row pgx.CollectableRow, group *int) (Member, error) {
 	var m Member
 	var session, locked bool
+	var waiting []byte
 	err := row.Scan(group, &m.ID, &m.Name, &m.Version, &session, &m.JoinedAt, &m.BeatAge, &m.Published, &m.PerSecond,
-		&m.Held, &m.Trouble, &locked)
+		&m.Held, &m.Trouble, &waiting, &locked)
+	_ = json.Unmarshal(waiting, &m.Waiting) // a newer relay may tell what this program can't read
 	m.Pooled = !session
 	switch {
 	case session && !locked && !s.Standby: // a standby knows no advisory locks
