@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 
+	"posthaste.dev/posthaste/internal/pgname"
 	"posthaste.dev/posthaste/relay"
 )
 
@@ -66,14 +68,7 @@ func scanPause(row pgx.CollectableRow) (relay.Pause, error) {
 	var p relay.Pause
 	var topic, key *string
 	err := row.Scan(&p.ID, &topic, &key, &p.Reason)
-	switch {
-	case topic != nil && key != nil:
-		p.Scope = relay.Scope{Kind: relay.ScopeKey, Topic: *topic, Key: *key}
-	case topic != nil:
-		p.Scope = relay.Scope{Kind: relay.ScopeTopic, Topic: *topic}
-	case key != nil:
-		p.Scope = relay.Scope{Kind: relay.ScopeKeyOfAll, Key: *key}
-	}
+	p.Scope = pauseScope(topic, key)
 	return p, err
 }
 
@@ -144,12 +139,13 @@ const (
 delete from {{schema}}.parked p using due d where p.outbox = d.outbox and p.id = d.id
 returning p.id, p.scope, p.topic, p.key, p.aggregate_type, p.aggregate_id, p.attempts, `
 
-	// discardedSQL keeps the whole of what it deletes.
+	// discardedSQL keeps the whole event that it deletes, by the columns that the relay may read: a service's own stay
+	// out.
 	discardedSQL = `,
 gone as (
     delete from {{table}} e using due d
     where e.{{id}} = d.id and e.{{event_id}} = d.event_id and e.{{published_at}} is null
-    returning e.{{id}} as id, to_jsonb(e) as event),
+    returning e.{{id}} as id, jsonb_build_object({{event}}) as event),
 told as (
     insert into {{schema}}.audit (outbox, actor, act, target, events, reason)
     select {{literal}}, coalesce(d.requested_by, ''), 'discarded', gone.event, 1, d.request_reason
@@ -187,7 +183,21 @@ func newReleaseTexts(o *Outbox) releaseTexts {
 // fill fills names in as Names.sql does, and which row of the side tables the outbox is: {{me}} with its group, {{base}}
 // without.
 func (o *Outbox) fill(text string) string {
-	return o.Names.sql(o.widen(text), "{{me}}", strconv.Itoa(int(o.ID)), "{{base}}", strconv.Itoa(int(o.BaseID)))
+	return o.Names.sql(o.widen(text), "{{me}}", strconv.Itoa(int(o.ID)), "{{base}}", strconv.Itoa(int(o.BaseID)),
+		"{{event}}", o.eventPairs())
+}
+
+// eventPairs are the usual names of the columns that the table has, each with its value, as jsonb_build_object takes
+// them.
+func (o *Outbox) eventPairs() string {
+	var pairs []string
+	for _, usual := range pgname.ColumnNames() {
+		lacks := slices.Contains(o.Lacks, usual) || !o.Names.Columns.Has(usual) || usual == "headers" && !o.HasHeaders
+		if !lacks {
+			pairs = append(pairs, literal(usual)+", e."+o.Names.Columns.SQL(usual))
+		}
+	}
+	return strings.Join(pairs, ", ")
 }
 
 // queueRelease puts what operators want, and the search for ghosts, into a pipeline.
@@ -267,13 +277,6 @@ func storable(s string) string {
 func scanReleased(row pgx.CollectableRow) (r relay.Released, err error) {
 	var scope, topic, key, aggregateType, aggregateID string
 	err = row.Scan(&r.ID, &scope, &topic, &key, &aggregateType, &aggregateID, &r.Attempts, &r.Gone)
-	switch scope {
-	case relay.ScopeEvent.String():
-		r.Scope = relay.Scope{Kind: relay.ScopeEvent, ID: r.ID}
-	case relay.ScopeKey.String():
-		r.Scope = relay.Scope{Kind: relay.ScopeKey, Topic: topic, Key: key}
-	case relay.ScopeAggregate.String():
-		r.Scope = relay.Scope{Kind: relay.ScopeAggregate, AggregateType: aggregateType, AggregateID: aggregateID, Key: key}
-	}
+	r.Scope = parkedScope(scope, r.ID, topic, key, aggregateType, aggregateID)
 	return r, err
 }
