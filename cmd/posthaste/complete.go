@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"posthaste.dev/posthaste/cmd/posthaste/internal/settings"
+	"posthaste.dev/posthaste/postgres"
 )
 
 // addCompletion tells shells the values of flags. Cobra's own command completion prints the scripts; without a word
@@ -14,6 +15,8 @@ import (
 func addCompletion(root *cobra.Command) {
 	values := map[string]cobra.CompletionFunc{
 		"state": cobra.FixedCompletions(eventStates, cobra.ShellCompDirectiveNoFileComp),
+		"scope": cobra.FixedCompletions(postgres.ParkedScopes(), cobra.ShellCompDirectiveNoFileComp),
+		"act":   cobra.FixedCompletions(postgres.AuditActs(), cobra.ShellCompDirectiveNoFileComp),
 	}
 	for _, s := range settings.All() {
 		switch choices := s.Choices(); {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -85,21 +84,19 @@ func (f *eventFilter) parse() (filter postgres.EventFilter, times [2]moment, err
 			return filter, times, usageError{fmt.Errorf("--event-id %q: want a UUID", f.eventID)}
 		}
 	}
-	for i, flag := range []struct{ name, value string }{{"since", f.since}, {"until", f.until}} {
-		if times[i], err = parseMoment(flag.value); err != nil {
-			return filter, times, usageError{fmt.Errorf("--%s %q: %w", flag.name, flag.value, err)}
-		}
-	}
-	return filter, times, nil
+	times, err = parseMoments(f.since, f.until)
+	return filter, times, err
 }
 
 // moment is a time given as such, or as how long ago by the database clock.
 type moment struct {
-	at  time.Time
-	ago time.Duration
+	text string // as it was given
+	at   time.Time
+	ago  time.Duration
 }
 
 func parseMoment(text string) (m moment, err error) {
+	m.text = text
 	if text == "" {
 		return m, nil
 	}
@@ -119,6 +116,26 @@ func (m moment) from(now time.Time) time.Time {
 	return m.at
 }
 
+// parseMoments reads --since and --until.
+func parseMoments(since, until string) (times [2]moment, err error) {
+	for i, flag := range []struct{ name, value string }{{"since", since}, {"until", until}} {
+		if times[i], err = parseMoment(flag.value); err != nil {
+			return times, usageError{fmt.Errorf("--%s %q: %w", flag.name, flag.value, err)}
+		}
+	}
+	return times, nil
+}
+
+// between gives moments their times by the database clock.
+func between(times [2]moment, now time.Time) (since, until time.Time, err error) {
+	since, until = times[0].from(now), times[1].from(now)
+	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
+		return since, until, usageError{fmt.Errorf("--since %s is not before --until %s: nothing lies between",
+			times[0].text, times[1].text)}
+	}
+	return since, until, nil
+}
+
 // jsonEvent is the shape of an event with --json. Its names are promised: the help lists them.
 type jsonEvent struct {
 	ID            int64           `json:"id"`
@@ -135,23 +152,20 @@ type jsonEvent struct {
 }
 
 func writeEventJSON(screen term.Screen, e postgres.StoredEvent) error {
+	return writeJSON(screen, eventJSON(e))
+}
+
+func eventJSON(e postgres.StoredEvent) jsonEvent {
 	headers := json.RawMessage(e.Headers)
 	if headers == nil {
 		headers = json.RawMessage("null")
 	}
-	var line bytes.Buffer
-	encoder := json.NewEncoder(&line)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(jsonEvent{
+	return jsonEvent{
 		ID: e.ID, EventID: e.EventID.String(), AggregateType: e.AggregateType, AggregateID: e.AggregateID,
 		EventType: e.EventType, Topic: e.Topic, Key: e.Key, CreatedAt: orNull(e.CreatedAt),
 		PublishedAt: orNull(e.PublishedAt),
 		Payload:     string(e.Payload), Headers: headers,
-	})
-	if err == nil {
-		_, err = screen.Write(screen.JSON(line.Bytes()))
 	}
-	return err
 }
 
 // eventColumns head the columns of eventCells.

@@ -49,10 +49,8 @@ writers put there themselves.`,
 				if err != nil {
 					return err
 				}
-				q.Since, q.Until = times[0].from(now), times[1].from(now)
-				if !q.Since.IsZero() && !q.Until.IsZero() && !q.Since.Before(q.Until) {
-					return usageError{fmt.Errorf("--since %s is not before --until %s: nothing lies between",
-						f.since, f.until)}
+				if q.Since, q.Until, err = between(times, now); err != nil {
+					return err
 				}
 				return f.list(ctx, cmd, events, q)
 			})

@@ -89,7 +89,7 @@ func showEvent(screen term.Screen, e postgres.StoredEvent, pretty bool) error {
 		{"aggregate", strings.TrimSpace(term.Plain(e.AggregateType) + " " + term.Plain(e.AggregateID))},
 		{"headers", headers},
 	} {
-		if _, err := fmt.Fprintf(screen, "%s %s\n", screen.Bold(fmt.Sprintf("%-9s", field[0])), field[1]); err != nil {
+		if err := writeField(screen, field[0], field[1]); err != nil {
 			return err
 		}
 	}

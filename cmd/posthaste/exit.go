@@ -18,14 +18,14 @@ const (
 	exitOK          = 0   // done; for relay: stopped on a signal with nothing left in flight
 	exitFailure     = 1   // failed, for a reason that the message gives
 	exitUsage       = 2   // a wrong flag, argument or setting: running it again unchanged is of no use
-	exitSchema      = 3   // the database is not as it must be, or refuses the migration; for status: a person is needed
+	exitSchema      = 3   // the database is not as it must be, or refuses what is asked; or a person is needed
 	exitDrain       = 4   // relay: the drain timeout passed, what was in flight may be sent again
 	exitInterrupted = 130 // ended at once by a second signal
 )
 
 const exitHelp = `Exit status: 0 done; 1 failed; 2 wrong flag, argument or setting; 3 the database's schema is wrong
-or refuses the migration, or status finds what needs a person; 4 the drain timeout passed and what was in flight
-may be sent again; 130 ended at once by a second SIGINT or SIGTERM.`
+or refuses what is asked, or something needs a person; 4 the drain timeout passed and what was in flight may be sent
+again; 130 ended at once by a second SIGINT or SIGTERM.`
 
 // usageError is a mistake on the command line.
 type usageError struct{ err error }

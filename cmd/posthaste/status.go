@@ -27,7 +27,9 @@ outbox table and the side tables. Relays in claim mode skip-locked, and those of
   rate      events that Kafka acknowledged between the latest two beats of each relay, about a second
   lanes     shards of the keys; one without an owner is taken at the next beat of a relay
   relay     alive; stale: silent for over 5 s, the default of POSTHASTE_RELAY_LEASE; gone: its connection has
-            ended. Topics or keys that wait after a failure of their own are named in its log
+            ended. posthaste holds list names the topics and keys that wait in it
+  parked    events that Kafka refused and that wait for a person, counted up to 100,000
+  paused    how many pauses of posthaste pause there are
   writer    a transaction that holds a writer's lock on the table: what it writes is still to come, and order
             strict waits for it; where its age is hidden, pg_read_all_stats shows it
 
@@ -38,13 +40,16 @@ With --json each look is one line with one object:
   groups [{name, topics, lanes_total, lanes_free, lanes_changing_to, relays_alive}], all other topics first
   relays [{group, id, name, version, state, lanes, joined_at, beat_age_seconds, published,
            published_per_second, held, trouble}]
+  parked {count, capped, requested}
+  pauses {count, oldest [{id, topic, partition_key, reason, paused_by, paused_at}]}
   writers {open, oldest [{pid, prepared, user, application, state, age_seconds}]}
   problems [{cause, fix}], warnings [{cause, fix}], attention [text]
 or, while a watch has no answer: time, error. What is not known is null. Fields may be added; none will change.
 
 Exit status: 0 nothing needs a person; 3 something does, and attention says what: a relay would refuse the
-outbox, events have waited for over 10 s and no relay is alive, a relay is not ready, topics or keys are held, or
-a limit that was given is passed; 1 the database can't be asked; 2 wrong flag or setting. A watch ends with 0.
+outbox, events have waited for over 10 s and no relay is alive, a relay is not ready, topics or keys are held,
+events are parked, something is paused, or a limit that was given is passed; 1 the database can't be asked; 2 wrong
+flag or setting. A watch ends with 0.
 
 `
 

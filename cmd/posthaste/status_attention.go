@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"posthaste.dev/posthaste/cmd/posthaste/internal/term"
 	"posthaste.dev/posthaste/postgres"
 )
 
@@ -52,11 +54,61 @@ func (l limits) attention(s *postgres.Status) []string {
 				say("relay %s is not ready: %s", m.Name, m.Trouble)
 			}
 			if m.State == postgres.MemberAlive && m.Held > 0 {
-				say("%s in relay %s after a failure of their own; its log names them", held(m.Held), m.Name)
+				say("%s in relay %s after a failure of their own; posthaste holds list names them", held(m.Held),
+					m.Name)
 			}
 		}
 	}
+	return append(list, attentionToParked(s)...)
+}
+
+// pausesNamed is how many pauses are told one by one.
+const pausesNamed = 3
+
+// attentionToParked says what waits until a person lets it go.
+func attentionToParked(s *postgres.Status) (list []string) {
+	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	if p := s.Parked; p != nil {
+		if n := p.Count - p.Requested; n > 0 {
+			say("%s parked until somebody says what becomes of %s: posthaste parked list, retry or discard",
+				atLeast(n, p.Capped, "event is", "events are"), choose(n == 1, "it", "them"))
+		}
+		alive := func(r postgres.Relays) bool { return r.Alive() > 0 }
+		if p.Requested > 0 && !slices.ContainsFunc(s.Relays, alive) {
+			say("%s to be retried or discarded, and no relay is alive to do it; run: posthaste relay",
+				atLeast(p.Requested, false, "parked event is", "parked events are"))
+		}
+	}
+	for i, p := range s.Pauses {
+		if i == pausesNamed {
+			say("%s; posthaste holds list shows them", atLeast(len(s.Pauses)-i, false, "more pause", "more pauses"))
+			break
+		}
+		say("%s; when it may go on: posthaste resume --id %d", pausedText(p, s.Now), p.ID)
+	}
 	return list
+}
+
+// pausedText is a pause as a sentence.
+func pausedText(p postgres.Pause, now time.Time) string {
+	return fmt.Sprintf("%s is paused for %s by %s: %s", postgres.ScopeText(p.Scope), span(now.Sub(p.At)),
+		term.Plain(p.By), term.Plain(p.Reason))
+}
+
+// atLeast is a number with its noun.
+func atLeast(n int, more bool, one, many string) string {
+	text := number(n) + " " + choose(n == 1 && !more, one, many)
+	if more {
+		return "more than " + text
+	}
+	return text
+}
+
+func choose(first bool, a, b string) string {
+	if first {
+		return a
+	}
+	return b
 }
 
 func ofGroup(r postgres.Relays) string {

@@ -10,20 +10,22 @@ import (
 // The shape of status --json. Its names are promised: the help lists them.
 type (
 	jsonStatus struct {
-		Time               time.Time     `json:"time"`
-		Database           string        `json:"database"`
-		Server             string        `json:"server"`
-		Standby            bool          `json:"standby"`
-		Outbox             string        `json:"outbox"`
-		Backlog            *jsonBacklog  `json:"backlog"`
-		BacklogUnknown     *string       `json:"backlog_unknown"`
-		PublishedPerSecond *float64      `json:"published_per_second"`
-		Groups             []jsonGroup   `json:"groups"`
-		Relays             []jsonRelay   `json:"relays"`
-		Writers            *jsonWriters  `json:"writers"`
-		Problems           []jsonProblem `json:"problems"`
-		Warnings           []jsonProblem `json:"warnings"`
-		Attention          []string      `json:"attention"`
+		Time               time.Time        `json:"time"`
+		Database           string           `json:"database"`
+		Server             string           `json:"server"`
+		Standby            bool             `json:"standby"`
+		Outbox             string           `json:"outbox"`
+		Backlog            *jsonBacklog     `json:"backlog"`
+		BacklogUnknown     *string          `json:"backlog_unknown"`
+		PublishedPerSecond *float64         `json:"published_per_second"`
+		Groups             []jsonGroup      `json:"groups"`
+		Relays             []jsonRelay      `json:"relays"`
+		Parked             *jsonParkedCount `json:"parked"`
+		Pauses             jsonPauses       `json:"pauses"`
+		Writers            *jsonWriters     `json:"writers"`
+		Problems           []jsonProblem    `json:"problems"`
+		Warnings           []jsonProblem    `json:"warnings"`
+		Attention          []string         `json:"attention"`
 	}
 	jsonBacklog struct {
 		Count            int        `json:"count"`
@@ -55,6 +57,15 @@ type (
 		PublishedPerSecond *float64  `json:"published_per_second"`
 		Held               int       `json:"held"`
 		Trouble            *string   `json:"trouble"`
+	}
+	jsonParkedCount struct {
+		Count     int  `json:"count"`
+		Capped    bool `json:"capped"`
+		Requested int  `json:"requested"`
+	}
+	jsonPauses struct {
+		Count  int         `json:"count"`
+		Oldest []jsonPause `json:"oldest"`
 	}
 	jsonWriters struct {
 		Open   int          `json:"open"`
@@ -107,6 +118,10 @@ func statusJSON(s *postgres.Status, attention []string) jsonStatus {
 				Held: m.Held, Trouble: orNull(m.Trouble)})
 		}
 	}
+	if p := s.Parked; p != nil {
+		j.Parked = &jsonParkedCount{p.Count, p.Capped, p.Requested}
+	}
+	j.Pauses = jsonPauses{len(s.Pauses), pausesJSON(s.Pauses[:min(len(s.Pauses), 5)])}
 	if w := s.Writers; w != nil {
 		j.Writers = &jsonWriters{Open: w.Open, Oldest: []jsonWriter{}}
 		for _, x := range w.Oldest {

@@ -30,6 +30,7 @@ func (p statusPrinter) print(s *postgres.Status, attention []string) {
 	p.line("outbox", "%s", s.Outbox.Names.Table)
 	p.backlog(s)
 	p.relays(s)
+	p.parked(s)
 	p.writers(s)
 	for _, w := range s.Outbox.Warnings {
 		p.line("warning", "%s; %s", p.screen.Warn(w.Cause), w.Fix)
@@ -116,8 +117,25 @@ func (p statusPrinter) member(m postgres.Member) string {
 	return text
 }
 
-// brief is how long a writer may be open without being worth a line.
-const brief = time.Second
+func (p statusPrinter) parked(s *postgres.Status) {
+	if s.Parked == nil {
+		return
+	}
+	text := "none"
+	if n := s.Parked; n.Count > 0 {
+		text = p.screen.Warn(atLeast(n.Count, n.Capped, "event", "events"))
+	}
+	if n := s.Parked.Requested; n > 0 {
+		text += fmt.Sprintf(", %s of them to be retried or discarded by a relay", number(n))
+	}
+	p.line("parked", "%s", text)
+	if n := len(s.Pauses); n > 0 {
+		p.line("paused", "%s", p.screen.Warn(plural(n, "pause")))
+	}
+}
+
+// briefly is how long a writer may be open without being worth a line.
+const briefly = time.Second
 
 func (p statusPrinter) writers(s *postgres.Status) {
 	if s.Writers == nil {
@@ -141,7 +159,7 @@ func (p statusPrinter) writers(s *postgres.Status) {
 		switch age := s.Now.Sub(w.Since); {
 		case w.Since.IsZero():
 			who += ", since when is hidden from this role"
-		case age < brief:
+		case age < briefly:
 			continue
 		default:
 			who = "for " + span(age) + ": " + who
@@ -152,7 +170,7 @@ func (p statusPrinter) writers(s *postgres.Status) {
 	if more := s.Writers.Open - len(s.Writers.Oldest); more > 0 {
 		p.line("writers", "%d more are open", more)
 	} else if shown == 0 {
-		p.line("writers", "none open for longer than %s", span(brief))
+		p.line("writers", "none open for longer than %s", span(briefly))
 	}
 }
 

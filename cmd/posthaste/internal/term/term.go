@@ -137,3 +137,9 @@ func (s Screen) JSON(text []byte) []byte {
 	}
 	return b.Bytes()
 }
+
+// Asks tells whether a person answers what is asked: whether r is a terminal.
+func Asks(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
