@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -39,19 +41,92 @@ func (e *ConnectError) Error() string {
 // Unwrap returns the driver's error.
 func (e *ConnectError) Unwrap() error { return e.Source }
 
-// Connect opens a connection. A failure is a *ConnectError, or the context's own error when that ended first.
+// Connect opens a connection. A failure to is a *ConnectError, or the context's own error when that ended first.
+//
+// Behind a pooler, statements prepared by name are lost, or meet those of others. A configuration that asks for them,
+// as it does by default, gets a connection without them there.
 func Connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
-	conn, err := pgx.ConnectConfig(ctx, config)
+	conn, err := dial(ctx, config)
+	if err != nil || config.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+		return conn, err
+	}
+	var pid uint32
+	if err := conn.QueryRow(ctx, backendSQL, pgx.QueryExecModeExec).Scan(&pid); err != nil {
+		closeNow(conn)
+		return nil, fmt.Errorf("begin a session with PostgreSQL: %w", err)
+	}
+	if pid == conn.PgConn().PID() {
+		return conn, nil
+	}
+	closeNow(conn)
+	return dial(ctx, withoutNames(config))
+}
+
+// connectOwn is Connect for a relay, which gives the session its own settings.
+func connectOwn(ctx context.Context, config *pgx.ConnConfig) (conn *pgx.Conn, pooled bool, err error) {
+	if conn, err = dial(ctx, config); err != nil {
+		return nil, false, err
+	}
+	pooled, err = takeSession(ctx, conn)
+	switch {
+	case err != nil:
+		closeNow(conn)
+		return nil, false, err
+	case !pooled || config.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement:
+		return conn, pooled, nil
+	}
+	closeNow(conn)
+	conn, err = dial(ctx, withoutNames(config))
+	return conn, true, err
+}
+
+// withoutNames keeps descriptions of statements instead of prepared ones, so that values still come in binary.
+func withoutNames(config *pgx.ConnConfig) *pgx.ConnConfig {
+	config = config.Copy()
+	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	return config
+}
+
+func dial(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, shareTime(ctx, config))
 	if err == nil {
 		return conn, nil
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, ctx.Err()
 	}
-	e := &ConnectError{Source: err, Where: fmt.Sprintf("%s port %d, user %s, database %s",
-		config.Host, config.Port, config.User, cmp.Or(config.Database, config.User))} // as the server takes it
+	e := &ConnectError{Source: err, Where: fmt.Sprintf("%s, user %s, database %s",
+		strings.Join(addresses(config), " or "), config.User, cmp.Or(config.Database, config.User))}
 	e.explain(ctx)
 	return nil, e
+}
+
+// addresses lists the servers that a configuration names, each once. With and without TLS is one.
+func addresses(config *pgx.ConnConfig) []string {
+	all := []string{fmt.Sprintf("%s port %d", config.Host, config.Port)}
+	for _, f := range config.Fallbacks {
+		if next := fmt.Sprintf("%s port %d", f.Host, f.Port); !slices.Contains(all, next) {
+			all = append(all, next)
+		}
+	}
+	return all
+}
+
+// shareTime gives each of several servers its part of the time that is left, with some over for what follows: the first
+// one may have vanished without a word, and the others are named for that very case.
+func shareTime(ctx context.Context, config *pgx.ConnConfig) *pgx.ConnConfig {
+	deadline, bounded := ctx.Deadline()
+	servers := len(addresses(config))
+	if !bounded || servers < 2 {
+		return config
+	}
+	part := time.Until(deadline) / time.Duration(servers+1)
+	if part <= 0 || config.ConnectTimeout != 0 && config.ConnectTimeout <= part {
+		return config
+	}
+	config = config.Copy()
+	config.ConnectTimeout = part
+	return config
 }
 
 // explain turns the driver's error, which tells of every address tried, into one cause.
@@ -84,6 +159,9 @@ func (e *ConnectError) explain(ctx context.Context) {
 		default:
 			e.Waits = true
 		}
+	case errors.Is(err, pgconn.ErrReadOnlyConnection):
+		e.Cause, e.Waits = "no server that answers takes writes", true
+		e.Fix = "promote one, or correct the addresses; target_session_attrs in DATABASE_URL asks for one that does"
 	case errors.As(err, &authority):
 		e.Cause = "nobody that is trusted has signed the server's certificate"
 		e.Fix = "name the authority by sslrootcert"

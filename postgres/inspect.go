@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -52,6 +53,13 @@ type Outbox struct {
 	Notes    []Problem // other differences from the table that migrate makes
 }
 
+// sameMake tells whether statements that were made for one are right for the other too.
+func (o *Outbox) sameMake(other *Outbox) bool {
+	return o.ID == other.ID && o.BaseID == other.BaseID && o.LockClass == other.LockClass &&
+		o.HasHeaders == other.HasHeaders && o.ShortIDs == other.ShortIDs && slices.Equal(o.Lacks, other.Lacks) &&
+		o.Sequence == other.Sequence && o.SequenceTrusted == other.SequenceTrusted
+}
+
 // Server is the server that answered.
 type Server struct {
 	Version  int    // as in server_version_num: 150004
@@ -65,20 +73,22 @@ type Server struct {
 // connection, or a Problem of kind ErrBusy while the table is locked. Without rights, RightUpdate is meant. With any of
 // the problems a relay must not run; warnings stand in the Outbox.
 func Inspect(ctx context.Context, conn *pgx.Conn, names Names, rights ...Right) (*Outbox, error) {
-	c, err := lookImpatiently(ctx, conn, names)
-	if err != nil {
-		return &Outbox{Names: names}, err
-	}
-	outbox := c.outbox()
-	err = impatiently(ctx, conn, names, func() error { return outbox.judgeSequence(ctx, conn, c) })
+	outbox, c := &Outbox{Names: names}, (*catalog)(nil)
+	err := impatiently(ctx, conn, names, func() (err error) {
+		if c, err = look(ctx, conn, names); err != nil {
+			return err
+		}
+		outbox = c.outbox()
+		return outbox.judgeSequence(ctx, conn, c)
+	})
 	if err != nil {
 		return outbox, err
 	}
 	return outbox, c.judge(rights)
 }
 
-// Check is Inspect without facts and warnings, for whoever only needs to know whether the outbox is still sound, as a
-// relay does once a minute: a dozen catalog queries, no access to the table itself.
+// Check is Inspect without facts and warnings, for whoever only needs to know whether the outbox is sound: a dozen
+// catalog queries, no access to the table itself.
 func Check(ctx context.Context, conn *pgx.Conn, names Names, rights ...Right) error {
 	c, err := lookImpatiently(ctx, conn, names)
 	if err != nil {

@@ -57,14 +57,17 @@ func (n Names) locked() Problem {
 		"wait for the transaction that holds the lock, or end it; pg_locks shows which it is"}
 }
 
-// lockPatienceSQL lets more time pass than a migration waits, with all others behind it, to add a column.
-const lockPatienceSQL = `select set_config('lock_timeout', '5s', true)`
+// patienceSQL lets more time pass than a migration waits, with all others behind it, to add a column. It gives each
+// statement its time too, whatever the role's is, and refuses to be shown a part of the rows.
+const patienceSQL = `
+select set_config('lock_timeout', '5s', true), set_config('statement_timeout', '10s', true),
+       set_config('row_security', 'off', true)`
 
 // impatiently runs looks in a transaction that does not wait for long where somebody has locked the table for himself
 // alone; then the error is a Problem.
 func impatiently(ctx context.Context, conn *pgx.Conn, names Names, do func() error) error {
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, lockPatienceSQL); err != nil {
+		if _, err := tx.Exec(ctx, patienceSQL); err != nil {
 			return err
 		}
 		return do()

@@ -15,16 +15,21 @@ import (
 
 // membership is one row of the member table, and the connection whose advisory lock proves that its process lives.
 type membership struct {
+	store  *Store
 	conn   *pgx.Conn
 	outbox *Outbox
 	id     int32
 	pooled bool
 	sql    memberSQL
 	orders ordersSQL
+	check  check
 }
 
 // memberSQL holds the statements with their names filled in.
 type memberSQL struct {
+	// local has the settings of a transaction; "" where the session has them.
+	local string
+
 	beat, peers, lanes, evict, lock, take, release, leave, resizeLock, resize string
 }
 
@@ -34,11 +39,11 @@ type memberSQL struct {
 // Behind a pooler the lock proves nothing, since its connections to the server are not the clients': the server's pid
 // is then another than the one that the pooler gave at connect, and such a member is known by its lease alone.
 func (s *Store) Join(ctx context.Context) (relay.Membership, error) {
-	conn, outbox, err := s.connect(ctx)
+	conn, outbox, pooled, err := s.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	m := &membership{conn: conn, outbox: outbox}
+	m := &membership{store: s, conn: conn, outbox: outbox, pooled: pooled}
 	if err := m.join(ctx, s.cfg); err != nil {
 		closeNow(conn)
 		return nil, fmt.Errorf("join the relays of outbox %s: %w", outbox.Names.Table, err)
@@ -49,6 +54,10 @@ func (s *Store) Join(ctx context.Context) (relay.Membership, error) {
 		beat: n.sql(beatSQL), peers: n.sql(peersSQL), lanes: n.sql(lanesSQL), evict: n.sql(evictSQL),
 		lock: n.sql(outboxLockSQL), take: n.sql(takeSQL), release: n.sql(releaseSQL), leave: n.sql(leaveSQL),
 		resizeLock: n.sql(resizeLockSQL), resize: n.sql(resizeSQL),
+	}
+	m.check.begin()
+	if pooled {
+		m.sql.local = localSQL(outbox.Server.Version, nil)
 	}
 	return m, nil
 }
@@ -66,11 +75,6 @@ func (m *membership) join(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
-	var pid uint32
-	if err := tx.QueryRow(ctx, `select pg_backend_pid()`).Scan(&pid); err != nil {
-		return err
-	}
-	m.pooled = pid != m.conn.PgConn().PID()
 	err = tx.QueryRow(ctx, m.outbox.Names.sql(joinSQL), m.outbox.ID, cfg.Member, cfg.Version, !m.pooled).Scan(&m.id)
 	if err != nil {
 		return err
@@ -90,7 +94,10 @@ func (m *membership) join(ctx context.Context, cfg Config) error {
 
 func (m *membership) ID() int { return int(m.id) }
 
-func (m *membership) Close() { closeNow(m.conn) }
+func (m *membership) Close() {
+	m.check.end()
+	closeNow(m.conn)
+}
 
 const (
 	// beatSQL leaves the rate unknown at the first beat, and where the clock was set back.
@@ -116,14 +123,26 @@ select o.generation, coalesce(o.next_lanes, 0),
 from {{schema}}.outbox o where o.id = $1`
 )
 
-// Beat is one pipeline, and so one transaction.
+// batch begins a pipeline, which is one transaction.
+func (m *membership) batch() *pgx.Batch {
+	batch := &pgx.Batch{}
+	if m.sql.local != "" {
+		batch.Queue(m.sql.local)
+	}
+	return batch
+}
+
+// Beat is one pipeline. Now and then it begins a look at the outbox, whose findings a later one tells.
 func (m *membership) Beat(ctx context.Context, r relay.Report) (relay.View, error) {
+	if err := m.look(); err != nil {
+		return relay.View{}, err
+	}
 	v := relay.View{Pooled: m.pooled, Last: -1}
 	evicted := false
 	var owners []int
 	var epochs []int64
 	var ours, others []relay.Pattern
-	batch := &pgx.Batch{}
+	batch := m.batch()
 	waiting, err := waitingJSON(r.Waiting)
 	if err != nil {
 		return v, fmt.Errorf("beat as member %d: %w", m.id, err)
@@ -148,7 +167,7 @@ func (m *membership) Beat(ctx context.Context, r relay.Report) (relay.View, erro
 		batch.Queue(lastValueSQL + m.outbox.Sequence).QueryRow(func(row pgx.Row) error { return row.Scan(&v.Last) })
 	}
 	if err := m.conn.SendBatch(ctx, batch).Close(); err != nil {
-		return v, fmt.Errorf("beat as member %d: %w", m.id, err)
+		return v, fmt.Errorf("beat as member %d: %w", m.id, advised(err))
 	}
 	if evicted {
 		return v, relay.ErrEvicted
@@ -229,7 +248,7 @@ func (m *membership) Act(ctx context.Context, dead []relay.Peer, take int, gener
 		ids[i], beats[i] = int32(p.ID), p.Beat
 	}
 	var lanes []int
-	batch := &pgx.Batch{}
+	batch := m.batch()
 	batch.Queue(m.sql.lock, m.outbox.ID)
 	batch.Queue(m.sql.evict, m.outbox.ID, ids, beats)
 	if take > 0 {
@@ -268,7 +287,7 @@ func (m *membership) Wait(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("the connection of member %d broke: %w", m.id, err)
+			return fmt.Errorf("the connection of member %d broke: %w", m.id, advised(err))
 		}
 	}
 }

@@ -35,13 +35,13 @@ type database struct {
 	admin  *pgx.Conn // as the superuser, in this database
 }
 
-func newDatabase(t testing.TB, url string) *database {
+func newDatabase(t testing.TB, url string, options ...string) *database {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
 	must(t, err)
 	server := connect(t, config)
 	d := &database{t: t, name: "migrate_" + strings.ToLower(rand.Text()), config: config.Copy()}
-	exec(t, server, "create database "+d.name)
+	exec(t, server, "create database "+d.name+" "+strings.Join(options, " "))
 	t.Cleanup(func() { exec(t, server, "drop database "+d.name+" with (force)") })
 	d.config.Database = d.name
 	d.admin = connect(t, d.config)

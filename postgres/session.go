@@ -21,10 +21,13 @@ type session struct {
 	conn   *pgx.Conn
 	outbox *Outbox
 	reader *eventReader
-	local  string   // the settings of a settling transaction
-	settle string   // marks or deletes
-	look   []string // the sequence, then the writers; nil where they prove nothing
-	park   string
+	local  string // the settings of a transaction
+	pooled bool   // the session has no settings of its own
+	// outdated tells whether the outbox was found to be another than this session takes it for.
+	outdated func() bool
+	settle   string   // marks or deletes
+	look     []string // the sequence, then the writers; nil where they prove nothing
+	park     string
 
 	orders  ordersSQL
 	release releaseTexts
@@ -32,9 +35,10 @@ type session struct {
 	ghostsFrom int64 // parked events above it are looked at next
 }
 
-func newSession(conn *pgx.Conn, outbox *Outbox, cfg Config) *session {
-	s := &session{conn: conn, outbox: outbox, reader: newReader(outbox), local: localSQL(cfg.SettleSync),
-		ghostsFrom: math.MinInt64}
+func newSession(conn *pgx.Conn, outbox *Outbox, pooled bool, cfg Config) *session {
+	s := &session{conn: conn, outbox: outbox, pooled: pooled, reader: newReader(outbox),
+		outdated: func() bool { return false }, ghostsFrom: math.MinInt64}
+	s.local = localSQL(outbox.Server.Version, settleSettings(cfg.SettleSync))
 	s.settle = outbox.Names.sql(outbox.widen(markSQL))
 	if cfg.Settle == relay.SettleDelete {
 		s.settle = outbox.Names.sql(outbox.widen(deleteSQL))
@@ -49,24 +53,6 @@ func newSession(conn *pgx.Conn, outbox *Outbox, cfg Config) *session {
 func (s *session) Horizons() bool { return s.look != nil }
 
 func (s *session) Close() { closeNow(s.conn) }
-
-// localSQL makes the settings of one transaction. A lost mark is a duplicate, never a loss, so it need not wait for
-// the disk; it does not wait long for a row (the first settle of a session may wait for the table, when it is
-// parsed), nor hold one while the relay is stopped; and its plan is the generic one, which looks every id up: a
-// custom plan over a table of 50,000 rows reads all of it for each chunk. Nor is anything compiled, see noJIT.
-func localSQL(sync bool) string {
-	commit := "off"
-	if sync {
-		commit = "on"
-	}
-	return `select set_config('synchronous_commit', '` + commit + `', true), set_config('lock_timeout', '2s', true),
-       set_config('idle_in_transaction_session_timeout', '10s', true),
-       set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true)`
-}
-
-// noJIT goes before a read that leaves out what waits, or reads nothing else: its cost is estimated as that of a walk
-// over all that waits, although it ends at its limit, and compiling it took 0.3 to 1 s where the read took some ms.
-const noJIT = `select set_config('jit', 'off', true)`
 
 // The id alone would settle a newer event after TRUNCATE ... RESTART IDENTITY or the restore of a dump. Plan: one look
 // into an index for each id, and the pairs as a hashed subplan. "is true" keeps the planner from making a join of it:
@@ -95,7 +81,13 @@ func writersOf(n Names) string { return n.sql(writersSQL) }
 // Exchange runs one pipeline: look, settle, park, release, read.
 func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result, error) {
 	var result relay.Result
+	if s.outdated() {
+		return result, errChanged
+	}
 	batch := &pgx.Batch{}
+	if s.pooled || len(x.Settle) > 0 {
+		batch.Queue(s.local)
+	}
 	if x.Horizon && s.look != nil {
 		result.Horizon = &relay.Horizon{}
 		batch.Queue(s.look[0]).QueryRow(func(row pgx.Row) error { return row.Scan(&result.Horizon.Last) })
@@ -106,7 +98,6 @@ func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result,
 	}
 	ids, eventIDs := split(x.Settle)
 	if len(x.Settle) > 0 {
-		batch.Queue(s.local)
 		batch.Queue(s.settle, ids, eventIDs).Exec(func(tag pgconn.CommandTag) error {
 			result.Settled = int(tag.RowsAffected())
 			return nil
@@ -120,9 +111,6 @@ func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result,
 	}
 	s.queueRelease(batch, x, &result)
 	if x.Read != nil {
-		if len(x.Read.Held)+len(x.Read.Only)+len(x.Read.Parked) > 0 && len(x.Settle) == 0 {
-			batch.Queue(noJIT)
-		}
 		s.reader.queue(batch, x.Read, false, &result)
 	}
 	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
@@ -145,5 +133,5 @@ func exchangeError(err error) error {
 	if errors.As(err, &refusal) && refusal.Code == "55P03" {
 		return fmt.Errorf("%w: %s", relay.ErrRowsLocked, refusal.Message)
 	}
-	return fmt.Errorf("exchange with PostgreSQL: %w", err)
+	return fmt.Errorf("exchange with PostgreSQL: %w", advised(err))
 }

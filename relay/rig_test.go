@@ -117,8 +117,13 @@ type rig struct {
 func newRig(t *testing.T, change func(*rig)) *rig {
 	t.Helper()
 	t.Parallel()
-	r := &rig{Outbox: posthastetest.New(t), t: t, kafka: &fakeKafka{},
-		cfg: relay.Config{Interval: 20 * time.Millisecond}}
+	return newRigIn(t, posthastetest.New(t), change)
+}
+
+// newRigIn is a rig over an outbox that is there already.
+func newRigIn(t *testing.T, outbox *posthastetest.Outbox, change func(*rig)) *rig {
+	t.Helper()
+	r := &rig{Outbox: outbox, t: t, kafka: &fakeKafka{}, cfg: relay.Config{Interval: 20 * time.Millisecond}}
 	r.cfg.Logger = slog.New(slog.DiscardHandler)
 	conn, err := pgx.ParseConfig(r.URL)
 	r.must(err)
@@ -229,7 +234,9 @@ func (r *rig) until(what string, condition func() bool) {
 	defer again.Stop()
 	for deadline := time.Now().Add(30 * time.Second); !condition(); <-again.C {
 		if time.Now().After(deadline) {
-			r.t.Fatalf("never: %s; sent %v, %d unpublished", what, r.kafka.sent(), r.unpublished())
+			sent := r.kafka.sent()
+			r.t.Fatalf("never: %s; sent %d, the last of them %v; %d unpublished", what, len(sent),
+				sent[max(0, len(sent)-20):], r.unpublished())
 		}
 	}
 }
