@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"posthaste.dev/posthaste/cmd/posthaste/internal/settings"
@@ -27,9 +28,21 @@ a second one ends at once.
 			}
 			logger := newLogger(cmd.ErrOrStderr(), cfg.Log)
 			cfg.Relay.Config.Logger = logger
-			return runRelay(cmd.Context(), cfg, logger)
+			return runRelay(cmd.Context(), cfg, renewDatabase(cmd), logger)
 		},
 	}
 	settings.AddFlags(cmd.Flags())
 	return cmd
+}
+
+// renewDatabase reads how to reach PostgreSQL again, for a relay that has to connect anew: files of secrets may hold
+// another password by then.
+func renewDatabase(cmd *cobra.Command) func() (*pgx.ConnConfig, error) {
+	return func() (*pgx.ConnConfig, error) {
+		cfg, err := loadSettings(cmd, settings.GroupDatabase)
+		if err != nil {
+			return nil, err
+		}
+		return cfg.Database.Conn, nil
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"posthaste.dev/posthaste/cmd/posthaste/internal/settings"
@@ -16,11 +17,13 @@ import (
 )
 
 // runRelay ships events until the context ends. It returns nil after a clean stop.
-func runRelay(ctx context.Context, cfg *settings.Config, logger *slog.Logger) error {
+func runRelay(ctx context.Context, cfg *settings.Config, renew func() (*pgx.ConnConfig, error),
+	logger *slog.Logger) error {
 	names := cfg.Database.Names
 	names.Group = cfg.Relay.Group
 	store, err := postgres.NewStore(postgres.Config{
 		Conn:       cfg.Database.Conn,
+		Renew:      renew,
 		Names:      names,
 		Settle:     cfg.Relay.Settle,
 		SettleSync: cfg.Relay.SettleSync,
