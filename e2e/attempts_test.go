@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -59,15 +58,7 @@ func TestOutagesSpendNoAttempts(t *testing.T) {
 // ownDatabase makes a bed on a database server of the test's own.
 func ownDatabase(t *testing.T) *bed {
 	t.Helper()
-	kafka := oneBroker(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	p, err := servers.StartPostgres(ctx, servers.PostgresConfig{Major: 15})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { remove(t, p) })
-	return makeBed(t, p.URL(), kafka, "order.confirmed")
+	return makeBed(t, ownPostgres(t, servers.PostgresConfig{}).URL(), oneBroker(t), "order.confirmed")
 }
 
 // sitOut runs a relay under load through an outage and judges.

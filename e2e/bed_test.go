@@ -45,9 +45,14 @@ func newBed(t *testing.T, database string, c cluster, topics ...string) *bed {
 // makeBed does it on these servers.
 func makeBed(t *testing.T, server string, kafka brokers, topics ...string) *bed {
 	t.Helper()
-	b := &bed{t: t, ctx: t.Context(), kafka: kafka, unique: "e2e" + random()}
-	b.dsn = createDatabase(t, server, b.unique)
-	b.db = connect(t, b.dsn)
+	unique := "e2e" + random()
+	return bedIn(t, unique, createDatabase(t, server, unique), kafka, topics...)
+}
+
+// bedIn does it in a database that is there.
+func bedIn(t *testing.T, unique, dsn string, kafka brokers, topics ...string) *bed {
+	t.Helper()
+	b := &bed{t: t, ctx: t.Context(), kafka: kafka, unique: unique, dsn: dsn, db: connect(t, dsn)}
 	ddl, err := os.ReadFile("testdata/seed.sql")
 	if err != nil {
 		t.Fatal(err)
