@@ -13,8 +13,8 @@ type request struct {
 	catches int
 }
 
-// nextRead returns the read of the classes to make now, or nil while there is no room. A sweep reads all classes, from
-// the beginning.
+// nextRead returns the read of the classes to make now, or nil while there is no room. A sweep reads from the
+// beginning.
 func (f *flow) nextRead(limit int, due classSet, sweep bool) *request {
 	r := f.newRead(limit)
 	if r == nil {
@@ -22,7 +22,7 @@ func (f *flow) nextRead(limit int, due classSet, sweep bool) *request {
 	}
 	r.classes, r.sweep, r.Above = due, sweep, f.floor(due)
 	if sweep {
-		r.Above, r.classes = math.MinInt64, f.classes.all()
+		r.Above = math.MinInt64
 	}
 	if choice := f.classes.choice(r.classes); choice != nil {
 		r.Wanted = append(r.Wanted, choice)
@@ -130,13 +130,14 @@ func (f *flow) arrived(r *request, events []*Event, more bool) bool {
 		return true
 	}
 	for i := range f.reach {
+		if !r.classes.has(i) {
+			continue
+		}
 		reach := &f.reach[i]
 		if r.sweep && more {
 			reach.floor = min(reach.floor, events[len(events)-1].ID) // what lies beyond was not looked at
 		}
-		if r.classes.has(i) {
-			reach.floor = max(reach.floor, upTo)
-		}
+		reach.floor = max(reach.floor, upTo)
 	}
 	return true
 }

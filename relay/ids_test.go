@@ -149,7 +149,6 @@ func TestSequenceThatCachesHidesNothing(t *testing.T) {
 // sequence, and the sequence left behind is told of, with what to run. See vectorize-io/hindsight#3841.
 func TestIDsByHand(t *testing.T) {
 	r := newRig(t, func(r *rig) {
-		r.cfg.SweepInterval = time.Second
 		r.store.CheckInterval = 10 * time.Millisecond
 	})
 	log := r.loud()

@@ -55,7 +55,6 @@ type loop struct {
 	pacers    *pacers
 	lookAsked time.Time // when the latest look at the writers was asked for
 	lookCame  time.Time
-	sweepAt   time.Time
 	liftedAt  time.Time
 	caughtUp  bool // the latest read was of what had been held; the others have their turn
 	catchUp   int  // rows of the next read of what was held
@@ -90,7 +89,6 @@ func newLoop(r *Relay) *loop {
 		reopen:    newBackoff(100*time.Millisecond, 3*time.Second),
 		republish: newBackoff(100*time.Millisecond, 5*time.Second),
 		pacers:    newPacers(r.cfg), catchUp: r.cfg.Batch, start: time.Now(),
-		sweepAt: time.Now().Add(r.cfg.SweepInterval),
 		foreign: foreign{need: foreignSigns, grace: 2 * r.cfg.Lease},
 		locked:  foreign{need: foreignLocks, grace: 2 * r.cfg.Lease},
 	}

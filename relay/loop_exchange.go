@@ -103,12 +103,7 @@ func (l *loop) nextRead(now time.Time) *request {
 		return nil
 	}
 	l.caughtUp = false
-	sweep := !now.Before(l.sweepAt)
-	r := l.flow.nextRead(l.pacers.limit(due), due, sweep)
-	if r != nil && sweep {
-		l.sweepAt = now.Add(l.cfg.SweepInterval)
-	}
-	return r
+	return l.flow.nextRead(l.pacers.limit(due), due, l.pacers.sweepDue(due, now))
 }
 
 // lookDue tells whether to look at the writers with the next read.
@@ -124,7 +119,7 @@ func (l *loop) lookDue(now time.Time) bool {
 func (l *loop) settleExchange(x exchanged) error {
 	now := time.Now()
 	l.exchange = nil
-	l.busySince.Store(0)
+	took := now.Sub(l.start) - time.Duration(l.busySince.Swap(0))
 	l.ledger.databaseAnswered(x.err)
 	if x.err != nil {
 		return l.disconnect(x, now)
@@ -145,6 +140,9 @@ func (l *loop) settleExchange(x exchanged) error {
 		l.orders.requests = len(x.result.Released) >= x.Requests
 	}
 	l.flow.release(x.result.Released)
+	if x.read != nil && x.read.sweep {
+		l.pacers.swept(x.read.classes, took, now)
+	}
 	backwards := x.result.Horizon != nil && l.look(x, now)
 	if x.read != nil {
 		l.arrived(x, now)
@@ -211,9 +209,6 @@ func (l *loop) disconnect(x exchanged, now time.Time) error {
 	l.flow.parkingFailed()
 	if x.read != nil {
 		l.pacers.restart()
-		if x.read.sweep {
-			l.sweepAt = now
-		}
 	}
 	if errors.Is(x.err, ErrRowsLocked) {
 		return l.locked.seen(now, x.err.Error())

@@ -15,14 +15,18 @@ type pacer struct {
 	batch, batchMax int
 	patient         bool // the interval is kept while events come
 
+	sweepInterval time.Duration
+
 	limit int       // rows of the next read
 	next  time.Time // when to poll
 	quick time.Duration
 	last  time.Time // when events came last
+	sweep time.Time // when to read from the beginning
 }
 
 func newPacer(cfg Config) *pacer {
-	return &pacer{interval: cfg.Interval, batch: cfg.Batch, batchMax: cfg.BatchMax, limit: cfg.Batch, quick: quickPoll}
+	return &pacer{interval: cfg.Interval, batch: cfg.Batch, batchMax: cfg.BatchMax, sweepInterval: cfg.SweepInterval,
+		limit: cfg.Batch, quick: quickPoll, sweep: time.Now().Add(sweepPause)}
 }
 
 func (p *pacer) due(now time.Time) bool { return !now.Before(p.next) }
@@ -52,6 +56,19 @@ func (p *pacer) read(rows int, more bool, now time.Time) {
 
 // stir makes polls quick for a while, as if events had come.
 func (p *pacer) stir(now time.Time) { p.last = now }
+
+// Sweeps take at most one part in sweepShare of the time, with sweepPause between two, and come once in the sweep
+// interval at least. They are cheap where little waits and little is dead, and what a sweep alone finds, a row whose id
+// was given by hand, or whose mark was lost, need not wait long then.
+const (
+	sweepShare = 200
+	sweepPause = time.Second
+)
+
+// swept sets when the next sweep is made.
+func (p *pacer) swept(took time.Duration, now time.Time) {
+	p.sweep = now.Add(min(max(sweepShare*took, sweepPause), p.sweepInterval))
+}
 
 // pacers pace each class of topics.
 type pacers struct {
@@ -89,6 +106,16 @@ func (p *pacers) due(now time.Time, along bool) (due classSet) {
 func (p *pacers) limit(set classSet) (limit int) {
 	p.of(set, func(_ int, c *pacer) { limit = max(limit, c.limit) })
 	return limit
+}
+
+// sweepDue tells whether a class of the set is to be read from the beginning; swept, that all of them were.
+func (p *pacers) sweepDue(set classSet, now time.Time) (due bool) {
+	p.of(set, func(_ int, c *pacer) { due = due || !now.Before(c.sweep) })
+	return due
+}
+
+func (p *pacers) swept(set classSet, took time.Duration, now time.Time) {
+	p.of(set, func(_ int, c *pacer) { c.swept(took, now) })
 }
 
 // next returns when the next poll is due.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -225,7 +224,7 @@ func TestTruncateWithAChunkInFlight(t *testing.T) {
 
 // Marks that vanish, by hand or with a crash, are found by the sweep, all of them and not a batch at a time.
 func TestSweepFindsAll(t *testing.T) {
-	r := newRig(t, func(r *rig) { r.cfg.SweepInterval = time.Second })
+	r := newRig(t, nil)
 	r.write("t", "k", 3000)
 	r.start().untilDrained()
 	r.exec(`update outbox_event set published_at = null`)
