@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// verify compares the topic, read from the start, with its events in the table: every event once, unchanged, the events of a key in
-// id order and on one partition.
+// verify compares the topic, read from the start, with its events in the table: every event once, unchanged, the events
+// of a key in id order and on one partition.
 func (p place) verify(ctx context.Context) error {
 	v := verdict{open: map[string]event{}, lines: map[string]line{}}
 	rows, err := p.db.Query(ctx, `select event_id::text, id, partition_key, payload::text from outbox_event

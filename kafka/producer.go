@@ -148,7 +148,8 @@ func (p *Producer) Ping(ctx context.Context) error {
 }
 
 // Publish sends the events and waits for the outcome of each, but for those of partitions that do not answer while
-// others do (see relay.Publisher). When the context ends it stops waiting; what has no answer by then may still be sent.
+// others do (see relay.Publisher). When the context ends it stops waiting; what has no answer by then may still be
+// sent.
 func (p *Producer) Publish(ctx context.Context, events []*relay.Event) []error {
 	errs := make([]error, len(events))
 	if err := p.prepare(ctx, events); err != nil {

@@ -57,7 +57,8 @@ var (
 		Err: errors.New("its partition fell silent before it was sent again")}
 	errRefusedTogether = &relay.Failure{Class: relay.Unsent,
 		Err: errors.New("its batch was refused as a whole; it is tried again, alone if need be")}
-	errUntried = &relay.Failure{Class: relay.Unsent, Err: errors.New("its partition was out of order and is well again")}
+	errUntried = &relay.Failure{Class: relay.Unsent,
+		Err: errors.New("its partition was out of order and is well again")}
 )
 
 // retire gives the client of a chunk that has had no new answer for a while up to what is open in it, if others answer

@@ -6,8 +6,8 @@ import (
 	"posthaste.dev/posthaste/relay"
 )
 
-// Partition tells what the client does: as the Java client's murmur2 chooses; hashes with the top bit set are those that
-// others get wrong.
+// Partition tells what the client does: as the Java client's murmur2 chooses; hashes with the top bit set are those
+// that others get wrong.
 func TestPartition(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)

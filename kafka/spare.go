@@ -40,7 +40,8 @@ func (p *Producer) usable() []string {
 	return names
 }
 
-// makeSpare makes a spare, or loads topics into the one that there is. Where it fails, there is none until the next try.
+// makeSpare makes a spare, or loads topics into the one that there is. Where it fails, there is none until the next
+// try.
 func (p *Producer) makeSpare(spare *client, names []string, spoilt int) {
 	ctx, cancel := context.WithTimeout(p.ctx, spareTimeout)
 	defer cancel()

@@ -26,7 +26,8 @@ select exists (select from {{schema}}.parked where outbox = $1 and scope = 'key'
 
 	// looksSQL: an older one was seen by every relay, or is of no use any more.
 	looksSQL = `
-select topic, asked_at from {{schema}}.topic_look where outbox = $1 and asked_at > clock_timestamp() - interval '1 minute'`
+select topic, asked_at from {{schema}}.topic_look
+where outbox = $1 and asked_at > clock_timestamp() - interval '1 minute'`
 )
 
 // ordersSQL are the three with their names filled in.
@@ -87,13 +88,13 @@ func (s *session) Orders(ctx context.Context) (o relay.Orders, err error) {
 const ownedSQL = `owned as (
     select lane from {{schema}}.lane where outbox = {{me}} and owner = $1 for share)`
 
-// parkSQL sets events aside, as far as their lanes are owned and their rows are unpublished still. Member 0 has no lanes
-// and needs none: it has the rows locked.
+// parkSQL sets events aside, as far as their lanes are owned and their rows are unpublished still. Member 0 has no
+// lanes and needs none: it has the rows locked.
 const parkSQL = `
 with ` + ownedSQL + `,
 given as (
-    select * from unnest($2::bigint[], $3::uuid[], $4::int[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-                         $10::text[], $11::text[], $12::text[], $13::int[])
+    select * from unnest($2::bigint[], $3::uuid[], $4::int[], $5::text[], $6::text[], $7::text[], $8::text[],
+                         $9::text[], $10::text[], $11::text[], $12::text[], $13::int[])
         g (id, event_id, lane, topic, key, aggregate_type, aggregate_id, event_type, scope, class, reason, attempts))
 insert into {{schema}}.parked (outbox, id, event_id, topic, key, aggregate_type, aggregate_id, event_type, scope, class,
                                reason, attempts)
@@ -156,7 +157,8 @@ told as (
 told as (
     insert into {{schema}}.audit (outbox, actor, act, target, events, reason)
     select {{literal}}, current_user, 'discard refused', jsonb_build_object('id', id, 'event_id', event_id), 1,
-           'role ' || quote_ident(current_user) || ' of the relay may not delete from ' || {{literal}} || '; grant it that'
+           'role ' || quote_ident(current_user) || ' of the relay may not delete from ' || {{literal}} ||
+           '; grant it that'
     from due),
 answered as (
     update {{schema}}.parked p set request = null from due d where p.outbox = d.outbox and p.id = d.id)
@@ -180,8 +182,8 @@ func newReleaseTexts(o *Outbox) releaseTexts {
 		fill(ghosts, unparkSQL+"true"), o.fill(nextGhostsSQL)}
 }
 
-// fill fills names in as Names.sql does, and which row of the side tables the outbox is: {{me}} with its group, {{base}}
-// without.
+// fill fills names in as Names.sql does, and which row of the side tables the outbox is: {{me}} with its group,
+// {{base}} without.
 func (o *Outbox) fill(text string) string {
 	return o.Names.sql(o.widen(text), "{{me}}", strconv.Itoa(int(o.ID)), "{{base}}", strconv.Itoa(int(o.BaseID)),
 		"{{event}}", o.eventPairs())

@@ -21,7 +21,8 @@ import (
 // found no rows would look healthy for ever.
 //
 // Nothing is compiled: the cost of a read that leaves out what waits, or reads nothing else, is estimated as that of a
-// walk over all that waits, although it ends at its limit, and compiling it took 0.3 to 1 s where the read took some ms.
+// walk over all that waits, although it ends at its limit, and compiling it took 0.3 to 1 s where the read took some
+// ms.
 //
 // Whether a role may write is its administrator's to say, so default_transaction_read_only stays.
 var ownSettings = map[string]string{

@@ -88,7 +88,8 @@ from generate_series(1, 50000) n`))
 			}
 			explainLooks(t, conn, names)
 			scopes := []relay.Scope{{Kind: relay.ScopeTopic, Topic: "x"}, {Kind: relay.ScopeKey, Topic: "t", Key: "x"},
-				{Kind: relay.ScopeKeyOfAll, Key: "y"}, {Kind: relay.ScopeAggregate, AggregateType: "a", AggregateID: "z", Key: "z"},
+				{Kind: relay.ScopeKeyOfAll, Key: "y"},
+				{Kind: relay.ScopeAggregate, AggregateType: "a", AggregateID: "z", Key: "z"},
 				{Kind: relay.ScopeEvent, ID: 7}}
 			for _, ids := range []string{"bigint", "integer"} {
 				run(names.sql("alter table {{table}} alter id type " + ids))

@@ -69,8 +69,8 @@ type Config struct {
 	Lease time.Duration
 	// BeatInterval is the pause between two beats. Default 1 s, at most a quarter of Lease.
 	BeatInterval time.Duration
-	// SweepInterval is the longest pause between two reads from the beginning of the table. Default 5 min. It is shorter,
-	// down to a second, where such a read takes less than a part in 200 of it.
+	// SweepInterval is the longest pause between two reads from the beginning of the table. Default 5 min. It is
+	// shorter, down to a second, where such a read takes less than a part in 200 of it.
 	SweepInterval time.Duration
 	// ClaimTimeout bounds how long ClaimSkipLocked holds row locks. Default 10 s.
 	ClaimTimeout time.Duration

@@ -18,8 +18,8 @@ const (
 	Outage Class = iota
 	// TopicUnusable is a topic that does not exist or may not be written: its events wait, all others flow.
 	TopicUnusable
-	// Refused is the record's own fault; it was seen to fail alone. It is parked, and by the policy of its topic its key
-	// waits with it; all others flow.
+	// Refused is the record's own fault; it was seen to fail alone. It is parked, and by the policy of its topic its
+	// key waits with it; all others flow.
 	Refused
 	// Unsent is nobody's failure: the event was not sent, since another one failed first. It is sent again, behind it.
 	Unsent

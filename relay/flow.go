@@ -48,7 +48,7 @@ type flow struct {
 	bytes    int                // memory of all of these
 	mean     int                // size of recent events
 
-	failing  holds // topics that are unusable, partitions that do not answer, keys whose refused event is not parked yet
+	failing  holds // unusable topics, partitions that do not answer, keys whose refused event is not parked yet
 	paused   holds // by operators
 	catching holds // not held any more; what waited is being read
 	lifted   holds // topics that are looked at again, not yet proven

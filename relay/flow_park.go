@@ -110,8 +110,8 @@ func logRefused(log *slog.Logger, refused []refusal) {
 	logFew(log, refused, "refused events", func(r refusal) {
 		waits := map[ScopeKind]string{ScopeEvent: "nothing waits", ScopeKey: "its key waits",
 			ScopeAggregate: "its aggregate waits"}
-		log.Error("an event is refused and set aside; "+waits[r.scope.Kind]+" until an operator has decided (posthaste "+
-			"parked), all others flow", "id", r.event.ID, "event_id", r.event.EventID, "topic", r.event.Topic,
-			"key", r.event.Key, "attempts", r.attempts, "reason", r.err)
+		log.Error("an event is refused and set aside; "+waits[r.scope.Kind]+" until an operator has decided "+
+			"(posthaste parked), all others flow", "id", r.event.ID, "event_id", r.event.EventID, "topic",
+			r.event.Topic, "key", r.event.Key, "attempts", r.attempts, "reason", r.err)
 	})
 }

@@ -215,7 +215,8 @@ func (r *rig) unpublished() (n int) {
 func (r *rig) parked() (list string) {
 	r.t.Helper()
 	r.must(r.Pool.QueryRow(r.t.Context(), `
-		select coalesce(string_agg(concat(id, ': ', scope, ' ', topic, ' ', key, ', ', class, ', ', attempts), '; ' order by id), '')
+		select coalesce(string_agg(
+			concat(id, ': ', scope, ' ', topic, ' ', key, ', ', class, ', ', attempts), '; ' order by id), '')
 		from `+r.SideSchema+`.parked`).Scan(&list))
 	return list
 }

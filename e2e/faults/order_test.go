@@ -70,12 +70,14 @@ func (t trial) run(ctx context.Context) (*result, error) {
 	}
 	end() // what is still open with a mistake arrives
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("seed %d: not done within %s; %d queued, %d waiting, %d partitions open; struck: %s", t.seed,
+		return nil, fmt.Errorf("seed %d: not done within %s; %d queued, %d waiting, %d partitions open; "+
+			"struck: %s", t.seed,
 			runTimeout, len(f.queue), len(f.waiting), len(f.open), storm)
 	}
 	records, err := cluster.records(ctx)
 	return &result{
-		trial: t, problems: f.problems, struck: storm.String(), chunks: f.chunks, left: f.retired, took: time.Since(begun),
+		trial: t, problems: f.problems, struck: storm.String(), chunks: f.chunks, left: f.retired,
+		took:   time.Since(begun),
 		report: check.Judge(check.History{Table: f.table(), Records: records, Audits: f.audits}),
 	}, err
 }

@@ -37,7 +37,8 @@ func newSick(t *testing.T) *sick {
 	cluster, err := newCluster(otherTopic)
 	if err == nil {
 		cluster.topics = append(cluster.topics, struckTopic)
-		err = cluster.CreateTopic(struckTopic, manyPartitions, map[string]string{"max.message.bytes": fmt.Sprint(batchBytes)})
+		err = cluster.CreateTopic(struckTopic, manyPartitions,
+			map[string]string{"max.message.bytes": fmt.Sprint(batchBytes)})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -133,8 +134,8 @@ func (s *sick) judge() {
 	}
 }
 
-// A partition that does not answer keeps its own events alone. What the others have flows on, by another client, and its
-// events arrive once and in order when it answers.
+// A partition that does not answer keeps its own events alone. What the others have flows on, by another client, and
+// its events arrive once and in order when it answers.
 func TestSickPartitionStopsItselfAlone(t *testing.T) {
 	s := newSick(t)
 	a, b, well := s.key(0, 0), s.key(0, 1), s.key(2, 0) // on the same broker
@@ -269,8 +270,9 @@ func TestClassesOfAnswers(t *testing.T) {
 				t.Fatal(got)
 			}
 			ill.Remove()
-			ill = s.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: struckTopic, Partitions: []int32{0},
-				Err: err, Count: always})
+			ill = s.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: struckTopic,
+				Partitions: []int32{0},
+				Err:        err, Count: always})
 			events, errs := s.answers()
 			if got := outcomes(errs); got != want || !slices.Equal(events, chunk) {
 				t.Errorf("%s: %v; want %s", got, errors.Join(errs...), want)

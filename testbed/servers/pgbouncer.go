@@ -98,7 +98,8 @@ pool_mode = %s
 default_pool_size = %d
 max_client_conn = 300
 server_lifetime = 3600
-`, server.Host, server.Port, server.User, quoted, b.port, b.file("users"), server.User, config.PoolMode, config.PoolSize)
+`, server.Host, server.Port, server.User, quoted, b.port, b.file("users"),
+		server.User, config.PoolMode, config.PoolSize)
 	if tracksStatements(ctx, program) {
 		settings += "max_prepared_statements = 0\n"
 	}

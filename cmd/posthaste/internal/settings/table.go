@@ -145,8 +145,8 @@ func relayTable(r *Relay) []Setting {
 			Key:     "relay.sweep_interval",
 			Default: "5m",
 			Range:   "1s or more",
-			Help: "longest pause between two reads of everything unpublished, which find what came in below where reads " +
-				"begin; it is shorter, down to 1s, where such a read takes less than a part in 200 of it",
+			Help: "longest pause between two reads of everything unpublished, which find what came in below where " +
+				"reads begin; it is shorter, down to 1s, where such a read takes less than a part in 200 of it",
 			Why: "it finds only ids given by hand and what a crash of PostgreSQL took back, and walks over every row " +
 				"that waits",
 			value: duration(&c.SweepInterval),

@@ -23,7 +23,8 @@ var other = map[string]string{
 	"KAFKA_BROKERS": "b2:9092", "POSTHASTE_KAFKA_TLS": "on", "POSTHASTE_KAFKA_CA_FILE": "ca.pem",
 	"POSTHASTE_KAFKA_SASL":     "plain",
 	"POSTHASTE_KAFKA_USERNAME": "u", "POSTHASTE_KAFKA_PASSWORD": "p", "POSTHASTE_KAFKA_CLIENT_ID": "c",
-	"POSTHASTE_HTTP_ADDR": "", "POSTHASTE_TOPICS": "a.*: interval=0.1; b: batch=5", "POSTHASTE_RELAY_ON_REFUSED": "skip", "POSTHASTE_RELAY_GROUP": "g",
+	"POSTHASTE_HTTP_ADDR": "", "POSTHASTE_TOPICS": "a.*: interval=0.1; b: batch=5",
+	"POSTHASTE_RELAY_ON_REFUSED": "skip", "POSTHASTE_RELAY_GROUP": "g",
 }
 
 // Every setting changes exactly one field, and every field belongs to a setting or is named here.

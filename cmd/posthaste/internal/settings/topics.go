@@ -39,7 +39,8 @@ func (r topicRule) String() string {
 
 const topicsForm = "PATTERN: interval=SECONDS batch=EVENTS refused=POLICY; ..."
 
-// topics reads rules from the compact form, or from a list of the YAML file. Patterns and ranges are judged by package relay.
+// topics reads rules from the compact form, or from a list of the YAML file. Patterns and ranges are judged by package
+// relay.
 func topics(field *[]relay.TopicRule) value {
 	return value{
 		form: topicsForm,
@@ -93,7 +94,7 @@ func compactTopics(s string) ([]relay.TopicRule, error) {
 			field, ok := fields[name]
 			if !ok {
 				return nil, fmt.Errorf("rule %d (%s): %q is not understood, or comes twice; "+
-					"want "+topicsForm, i+1, rule.Match, word)
+					"want %s", i+1, rule.Match, word, topicsForm)
 			}
 			if err := field.parse(given); err != nil {
 				return nil, fmt.Errorf("rule %d (%s): %s: %w", i+1, rule.Match, word, err)
