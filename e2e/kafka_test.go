@@ -109,6 +109,9 @@ func removeOwn() error {
 	return own.kafka.remove()
 }
 
+// byProxy is the listener that is reached by the proxy.
+const byProxy = "PROXY"
+
 func startPrivate() (*private, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -116,7 +119,6 @@ func startPrivate() (*private, error) {
 	if err != nil {
 		return nil, err
 	}
-	const byProxy = "PROXY"
 	kafka, err := servers.StartKafka(ctx, servers.KafkaConfig{
 		Brokers: 1,
 		Listeners: []servers.Listener{

@@ -104,6 +104,14 @@ func span(short, long time.Duration) time.Duration {
 	return short
 }
 
+// onlyLong is for tests that have no short form.
+func onlyLong(t *testing.T) {
+	t.Helper()
+	if os.Getenv("POSTHASTE_E2E_LONG") == "" {
+		t.Skip("takes long: set POSTHASTE_E2E_LONG, or run scripts/long")
+	}
+}
+
 // loadTime returns how long a chaos run writes.
 func loadTime(t *testing.T) time.Duration {
 	given := os.Getenv("POSTHASTE_E2E_SECONDS")

@@ -15,10 +15,16 @@ import (
 // migrate runs `posthaste migrate up`, which adopts the seed's table.
 func (b *bed) migrate(flags ...string) {
 	b.t.Helper()
-	cmd := exec.CommandContext(b.ctx, posthaste(b.t), append([]string{"migrate", "up"}, flags...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "DATABASE_URL=" + b.dsn}
+	b.command(append([]string{"migrate", "up"}, flags...)...)
+}
+
+// command runs a command of posthaste that does one thing.
+func (b *bed) command(args ...string) {
+	b.t.Helper()
+	cmd := exec.CommandContext(b.ctx, posthaste(b.t), args...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, b.settings()...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		b.t.Fatalf("posthaste migrate up: %v\n%s", err, out)
+		b.t.Fatalf("posthaste %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
 

@@ -136,7 +136,8 @@ func ping(t *testing.T, c kafka.Config) error {
 	defer p.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	return p.Ping(ctx)
+	_, err = p.Ping(ctx)
+	return err
 }
 
 func permanent(err error) bool {

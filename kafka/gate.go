@@ -23,6 +23,7 @@ import (
 // Everything but produce requests passes: the client must be able to learn topics meanwhile.
 type gate struct {
 	mu      sync.Mutex
+	cluster *identity
 	shut    chan struct{} // closed when sending may go on; nil while it may
 	waiting int           // requests
 	spent   bool          // nothing may be sent any more
@@ -126,20 +127,28 @@ func (g *gate) dialer(config *tls.Config) func(context.Context, string, string) 
 		if err != nil {
 			return nil, err
 		}
-		return gated{conn, g}, nil
+		return &gated{Conn: conn, gate: g}, nil
 	}
 }
 
-// gated is a connection whose produce requests pass the gate. The client writes each request by one call.
+// gated is a connection whose produce requests pass the gate. The client writes each request by one call, and one call
+// at a time.
 type gated struct {
 	net.Conn
-	gate *gate
+	gate    *gate
+	cluster string // where it leads to, as far as anybody wanted to know
 }
 
-func (c gated) Write(b []byte) (int, error) {
+func (c *gated) Write(b []byte) (int, error) {
 	if isProduce(b) {
 		if err := c.gate.pass(); err != nil {
 			return 0, err
+		}
+		if own := c.gate.cluster.bound(); own != c.cluster {
+			if err := c.gate.cluster.check(c.Conn, own); err != nil {
+				return 0, err
+			}
+			c.cluster = own
 		}
 	}
 	return c.Conn.Write(b)

@@ -30,6 +30,7 @@ type Producer struct {
 
 	answers chan []relay.Answer
 	counts  sync.Map // partitions of each topic, *atomic.Int32, as the clients see them
+	cluster identity
 
 	mu       sync.Mutex
 	closed   bool
@@ -86,7 +87,7 @@ func NewProducer(cfg Config) (*Producer, error) {
 
 // newClient makes a client. Not under the lock: the client asks for batchBytes at once.
 func (p *Producer) newClient() (*client, error) {
-	g := &gate{}
+	g := &gate{cluster: &p.cluster}
 	opts, err := p.cfg.reachOptions()
 	if err != nil {
 		return nil, err
@@ -139,13 +140,20 @@ func (p *Producer) begin(work func()) {
 	}
 }
 
-// Ping asks any broker for an answer.
-func (p *Producer) Ping(ctx context.Context) error {
-	if err := p.client().Ping(ctx); err != nil {
-		return explainConnect(err, p.cfg.Brokers)
+// Ping asks any broker for an answer, and returns the id of its cluster.
+func (p *Producer) Ping(ctx context.Context) (string, error) {
+	cluster, err := clusterID(ctx, p.client().Client)
+	if err != nil {
+		return "", explainConnect(err, p.cfg.Brokers)
 	}
-	return nil
+	if other := p.cluster.met(); other != "" {
+		return other, nil
+	}
+	return cluster, nil
 }
+
+// Bind names the cluster that records may be sent to. Before, they are sent to any.
+func (p *Producer) Bind(cluster string) { p.cluster.bind(cluster) }
 
 // Publish sends the events and waits for the outcome of each, but for those of partitions that do not answer while
 // others do (see relay.Publisher). When the context ends it stops waiting; what has no answer by then may still be

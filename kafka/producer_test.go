@@ -149,7 +149,7 @@ func TestPublishStopsWaitingWithItsContext(t *testing.T) {
 	if !strings.Contains(got, "bare") && got != "outage" {
 		t.Errorf("without a broker: %s, want an outage", got)
 	}
-	if err := p.Ping(ctx); err == nil {
+	if _, err := p.Ping(ctx); err == nil {
 		t.Error("ping without a broker succeeds")
 	}
 }

@@ -133,7 +133,7 @@ func (g *grants) operator(role string) {
 	for _, t := range sideTables() {
 		g.grant("select", g.side(t), role)
 	}
-	g.grant("update (next_lanes)", g.side("outbox"), role)
+	g.grant("update (next_lanes, cluster_id)", g.side("outbox"), role)
 	g.grant("update (request, requested_by, requested_at, request_reason)", g.side("parked"), role)
 	g.grant("insert, delete", g.side("pause"), role)
 	g.grant("insert, update (asked_at), delete", g.side("topic_look"), role)

@@ -37,6 +37,7 @@ type Outbox struct {
 	NextLanes  int      // the number that members change to, 0: no change under way
 	Generation int64    // goes up with every change of Lanes
 	Groups     []string // the groups that topics of the outbox are in
+	Cluster    string   // id of the Kafka cluster that it belongs to, "": none has been met yet
 
 	MayDelete  bool     // the role may delete events, as discarding one needs
 	HasHeaders bool     // the optional column headers jsonb is there

@@ -99,6 +99,7 @@ type registration struct {
 	lanes, nextLanes int
 	generation       int64
 	groups           []string // names of the groups of the outbox's topics
+	cluster          string   // id of the Kafka cluster that the outbox belongs to, "" until one is known
 }
 
 // sideMark is the comment on schemas that migrate made, and may drop when they are empty.
@@ -256,10 +257,11 @@ func (c *catalog) sideReadable(name string) bool {
 const (
 	versionSQL  = `select coalesce(max(version), 0) from {{schema}}.schema_version`
 	registerSQL = `
-select id, lock_class, created, lanes, coalesce(next_lanes, 0), generation,
+select o.id, o.lock_class, o.created, o.lanes, coalesce(o.next_lanes, 0), o.generation,
        array(select g.topic_group from {{schema}}.outbox g where g.name = o.name and g.topic_group <> '' order by 1),
-       (select b.id from {{schema}}.outbox b where b.name = o.name and b.topic_group = '')
-from {{schema}}.outbox o where name = $1 and topic_group = $2`
+       b.id, coalesce(b.cluster_id, '')
+from {{schema}}.outbox o join {{schema}}.outbox b on b.name = o.name and b.topic_group = ''
+where o.name = $1 and o.topic_group = $2`
 )
 
 func (c *catalog) readRegistration(ctx context.Context, db reader) error {
@@ -276,7 +278,7 @@ func (c *catalog) readRegistration(ctx context.Context, db reader) error {
 	var r registration
 	err := db.QueryRow(ctx, c.names.sql(registerSQL), c.names.Table.String(), c.names.Group).
 		Scan(&r.id, &r.lockClass, &r.created, &r.lanes, &r.nextLanes, &r.generation, &r.groups,
-			&r.base)
+			&r.base, &r.cluster)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}

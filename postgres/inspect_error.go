@@ -28,6 +28,7 @@ var (
 	ErrUnlogged      = errors.New("table unlogged")
 	ErrTable         = errors.New("table of another make")
 	ErrElsewhere     = errors.New("table in another side schema")
+	ErrCluster       = errors.New("another Kafka cluster")
 
 	// These come from migrations alone.
 	ErrUnpublished  = errors.New("unpublished events")

@@ -49,6 +49,7 @@ func (c *catalog) outbox() *Outbox {
 	if r := c.register; r != nil {
 		o.ID, o.BaseID, o.LockClass, o.Created = r.id, r.base, r.lockClass, r.created
 		o.Lanes, o.NextLanes, o.Generation, o.Groups = r.lanes, r.nextLanes, r.generation, r.groups
+		o.Cluster = r.cluster
 	}
 	o.MayDelete = c.table != nil && c.table.mayDelete
 	if col, ok := c.column("headers"); ok {

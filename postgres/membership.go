@@ -44,7 +44,7 @@ func (s *Store) Join(ctx context.Context) (relay.Membership, error) {
 		return nil, err
 	}
 	m := &membership{store: s, conn: conn, outbox: outbox, pooled: pooled}
-	if err := m.join(ctx, s.cfg); err != nil {
+	if err := m.join(ctx, s.cfg, s.cluster()); err != nil {
 		closeNow(conn)
 		return nil, fmt.Errorf("join the relays of outbox %s: %w", outbox.Names.Table, err)
 	}
@@ -63,19 +63,27 @@ func (s *Store) Join(ctx context.Context) (relay.Membership, error) {
 }
 
 const (
+	// joinSQL waits for whoever is giving the outbox to another Kafka cluster, and inserts nothing once that is done.
 	joinSQL = `
-insert into {{schema}}.member (outbox, name, version, session) values ($1, $2, $3, $4) returning id`
+insert into {{schema}}.member (outbox, name, version, session)
+select $1::int, $2, $3, $4::boolean from {{schema}}.outbox
+where id = $5 and ($6 = '' or cluster_id is null or cluster_id = $6) for share
+returning id`
 
 	memberLockSQL = `select pg_try_advisory_lock($1, $2)`
 )
 
-func (m *membership) join(ctx context.Context, cfg Config) error {
+func (m *membership) join(ctx context.Context, cfg Config, cluster string) error {
 	tx, err := m.conn.Begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
-	err = tx.QueryRow(ctx, m.outbox.Names.sql(joinSQL), m.outbox.ID, cfg.Member, cfg.Version, !m.pooled).Scan(&m.id)
+	err = tx.QueryRow(ctx, m.outbox.Names.sql(joinSQL), m.outbox.ID, cfg.Member, cfg.Version, !m.pooled,
+		m.outbox.BaseID, cluster).Scan(&m.id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return errors.New("the outbox, or the Kafka cluster that it belongs to, was just changed")
+	}
 	if err != nil {
 		return err
 	}

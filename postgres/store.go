@@ -51,8 +51,9 @@ type Store struct {
 
 	mu     sync.Mutex
 	conn   *pgx.ConnConfig
-	told   map[string]bool // warnings that were logged, while they stand
-	failed string          // why Config.Renew failed the last time
+	told   map[string]bool        // warnings that were logged, while they stand
+	failed string                 // why Config.Renew failed the last time
+	bound  atomic.Pointer[string] // the Kafka cluster that answers, once it is known
 }
 
 var _ relay.Store = (*Store)(nil)
@@ -134,6 +135,9 @@ func (s *Store) connect(ctx context.Context) (conn *pgx.Conn, outbox *Outbox, po
 	outbox, err = Inspect(ctx, conn, s.cfg.Names, s.rights()...)
 	if err == nil {
 		err = s.checkLanes(outbox)
+	}
+	if err == nil {
+		err = s.checkCluster(outbox)
 	}
 	if err != nil {
 		closeNow(conn)

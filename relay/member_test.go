@@ -35,6 +35,8 @@ func (s *fakeStore) Join(context.Context) (Membership, error) {
 	return &fakeMembership{store: s, id: s.joined, lanes: map[int]bool{}}, nil
 }
 
+func (s *fakeStore) Bind(context.Context, string) error { return nil }
+
 func (s *fakeStore) breakBeats(f func() error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

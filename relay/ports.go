@@ -15,6 +15,9 @@ type Store interface {
 	Open(ctx context.Context) (Session, error)
 	// Join makes this process a member of the outbox, on a connection of its own.
 	Join(ctx context.Context) (Membership, error)
+	// Bind notes which Kafka cluster the outbox belongs to, when none was noted, and refuses any other with a
+	// *Permanent. It is called before anything is published, and again when another cluster answers.
+	Bind(ctx context.Context, cluster string) error
 }
 
 // Session is one database connection for reading and settling.
@@ -241,8 +244,11 @@ type Publisher interface {
 	// Partition returns the partition that the key's events go to, negative where that is not known. It asks nobody,
 	// and knows at least the partitions of what Publish has left Unanswered.
 	Partition(topic, key string) int32
-	// Ping asks the cluster for an answer.
-	Ping(ctx context.Context) error
+	// Ping asks the cluster for an answer and returns its id, "" where it has none. Once something that was to be sent
+	// has met another cluster than Bind has named, that one's id is returned.
+	Ping(ctx context.Context) (cluster string, err error)
+	// Bind names the cluster that may be sent to from now on; nothing may reach another.
+	Bind(cluster string)
 	// Close gives up what is in flight.
 	Close()
 }

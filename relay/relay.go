@@ -59,7 +59,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	if r.cfg.Claim == ClaimSkipLocked {
 		r.cfg.Logger.Warn("claim mode skip-locked keeps no order when several relays run, " +
 			"and holds row locks while Kafka is slow")
-		err = newClaimLoop(r).run(ctx, work)
+		c := newClaimLoop(r)
+		c.publisher = patient{r.publisher, reached}
+		err = c.run(ctx, work)
 	} else {
 		l := newLoop(r)
 		r.member.alive = l.alive
@@ -91,20 +93,28 @@ const (
 )
 
 // watchKafka asks Kafka for an answer now and then, so that readiness is true on an idle relay, and a refusal at the
-// start is told by name: a produce would wait for ever.
+// start is told by name: a produce would wait for ever. It ends the relay when the cluster that answers is not the one
+// that the outbox belongs to.
 func (r *Relay) watchKafka(ctx context.Context, stop context.CancelCauseFunc, reached chan<- struct{}) {
-	answered, refused := false, 0
+	answered, bound, refused := false, "", 0
 	for ctx.Err() == nil {
 		pctx, cancel := context.WithTimeout(ctx, pingTimeout)
-		err := r.publisher.Ping(pctx)
+		cluster, err := r.publisher.Ping(pctx)
 		cancel()
 		if ctx.Err() != nil {
 			return
 		}
 		pause := pingInterval
 		switch {
-		case err == nil:
-			if !answered {
+		case err == nil && (!answered || cluster != bound && cluster != ""):
+			if err := r.bind(ctx, cluster); permanent(err) {
+				stop(err)
+				return
+			} else if err != nil {
+				pause = time.Second
+				break
+			}
+			if bound = cluster; !answered {
 				close(reached)
 			}
 			answered = true

@@ -23,12 +23,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeKafka is a Publisher that remembers what it acknowledged and fails as it is told.
 type fakeKafka struct {
-	mu     sync.Mutex
-	log    []*relay.Event
-	fail   func(e *relay.Event) error // nil: everything is acknowledged
-	gate   chan struct{}              // a value lets one chunk through; nil: all
-	arrive chan int                   // told of every chunk that came, when not nil
-	away   error                      // what a ping meets
+	mu      sync.Mutex
+	log     []*relay.Event
+	fail    func(e *relay.Event) error // nil: everything is acknowledged
+	gate    chan struct{}              // a value lets one chunk through; nil: all
+	arrive  chan int                   // told of every chunk that came, when not nil
+	away    error                      // what a ping meets
+	cluster string                     // whose id a ping brings
+	bound   []string                   // what Bind was told
 }
 
 func (k *fakeKafka) Publish(ctx context.Context, events []*relay.Event) []error {
@@ -65,11 +67,18 @@ func (k *fakeKafka) Publish(ctx context.Context, events []*relay.Event) []error 
 	return errs
 }
 
-func (k *fakeKafka) Ping(context.Context) error {
+func (k *fakeKafka) Ping(context.Context) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.away
+	return k.cluster, k.away
 }
+
+func (k *fakeKafka) Bind(cluster string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.bound = append(k.bound, cluster)
+}
+
 func (k *fakeKafka) Answers() <-chan []relay.Answer    { return nil }
 func (k *fakeKafka) Partition(topic, key string) int32 { return -1 }
 func (k *fakeKafka) Close()                            {}

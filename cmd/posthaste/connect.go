@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"posthaste.dev/posthaste/cmd/posthaste/internal/settings"
+	"posthaste.dev/posthaste/kafka"
 	"posthaste.dev/posthaste/postgres"
 )
 
@@ -17,6 +19,12 @@ func connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	return postgres.Connect(bounded, config)
+}
+
+// reachedBy is the Kafka of the settings.
+func reachedBy(k settings.Kafka) kafka.Config {
+	return kafka.Config{Brokers: k.Brokers, ClientID: k.ClientID, TLS: k.TLS, CAFile: k.CAFile, SASL: k.SASL,
+		Username: k.Username, Password: k.Password}
 }
 
 // disconnect ends a connection, also when the context has ended.

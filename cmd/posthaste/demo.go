@@ -109,8 +109,7 @@ func givenServers(cmd *cobra.Command, cfg *demo.Config) error {
 			return err
 		}
 	}
-	cfg.Kafka = kafka.Config{Brokers: k.Brokers, ClientID: k.ClientID, TLS: k.TLS, CAFile: k.CAFile, SASL: k.SASL,
-		Username: k.Username, Password: k.Password}
+	cfg.Kafka = reachedBy(k)
 	return reach(cmd.Context(), cfg.Kafka)
 }
 
@@ -123,7 +122,8 @@ func reach(ctx context.Context, cfg kafka.Config) error {
 	defer producer.Close()
 	bounded, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	return producer.Ping(bounded)
+	_, err = producer.Ping(bounded)
+	return err
 }
 
 func isMissingBrokers(p settings.Problem) bool { return p.Name == "KAFKA_BROKERS" && p.Given == "" }

@@ -35,15 +35,7 @@ func runRelay(ctx context.Context, cfg *settings.Config, renew func() (*pgx.Conn
 	if err != nil {
 		return usageError{err}
 	}
-	producer, err := kafka.NewProducer(kafka.Config{
-		Brokers:  cfg.Kafka.Brokers,
-		ClientID: cfg.Kafka.ClientID,
-		TLS:      cfg.Kafka.TLS,
-		CAFile:   cfg.Kafka.CAFile,
-		SASL:     cfg.Kafka.SASL,
-		Username: cfg.Kafka.Username,
-		Password: cfg.Kafka.Password,
-	})
+	producer, err := kafka.NewProducer(reachedBy(cfg.Kafka))
 	if err != nil {
 		return usageError{err}
 	}

@@ -45,8 +45,7 @@ POSTHASTE_CONFIG names, in this order. posthaste config shows them, and where ea
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	settings.AddConfigFlag(root.PersistentFlags())
 	root.AddCommand(newDemo(), newMigrate(), newRelay(), newStatus(), newEvents(), newParked(), newHolds(), newPause(),
-		newResume(), newAudit(), newLanes(), newGroups(), newConfig(),
-		newVersion())
+		newResume(), newAudit(), newLanes(), newGroups(), newCluster(), newConfig(), newVersion())
 	addCompletion(root)
 	return root
 }

@@ -64,6 +64,15 @@ func (p *Proxy) Blackhole(on bool) {
 	}
 }
 
+// Cut ends all connections. New ones are taken.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.Close()
+	}
+}
+
 // Conns returns how many connections are open to the proxy.
 func (p *Proxy) Conns() int {
 	p.mu.Lock()

@@ -15,6 +15,7 @@ create table {{schema}}.outbox (
     lanes       integer not null check (lanes between 1 and 1024 and lanes & (lanes - 1) = 0),
     next_lanes  integer check (next_lanes between 1 and 1024 and next_lanes & (next_lanes - 1) = 0),
     generation  bigint  not null default 1,        -- goes up when the number of lanes changes
+    cluster_id  text,                              -- of the Kafka it belongs to, in the row without a group
     unique (name, topic_group),
     check ((topic_group = '') = (topics is null))
 );
@@ -101,7 +102,8 @@ create table {{schema}}.audit (
     outbox text   not null,                        -- the table, as in outbox.name
     at     timestamptz not null default clock_timestamp(),
     actor  text   not null,                        -- who
-    act    text   not null,                        -- what: retry, discard, discarded, pause, resume, release
+    act    text   not null,                        -- what: retry, discard, discarded, pause, resume, release,
+                                                   -- accept-cluster
     target jsonb  not null,                        -- of what: topic, key, filters, ids; of a discarded event all of it
     events bigint,                                 -- how many
     reason text                                    -- why
