@@ -52,6 +52,7 @@ func TestRun(t *testing.T) {
 	want := []string{
 		"drain handwritten-50 drain", "drain handwritten-50 relay cpu",
 		"drain mark-bound drain", "drain mark-bound relay cpu",
+		"held-xmin handwritten-50 free", "held-xmin handwritten-50 held", "held-xmin handwritten-50 kept",
 		"steady handwritten-50 p50", "steady handwritten-50 p99", "steady handwritten-50 max",
 		"steady handwritten-50 load", "steady handwritten-50 relay cpu",
 	}

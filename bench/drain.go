@@ -85,7 +85,7 @@ func (d drain) once(ctx context.Context, p place, s Subject) (rate, cpu float64,
 
 // settled waits until an event is settled. It looks by primary key, which costs the subject next to nothing.
 func (p place) settled(ctx context.Context, r *running, id int64) error {
-	const patience = 2 * time.Minute
+	const patience = 10 * time.Minute // beside an open transaction the hand-written relay takes minutes
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		var settled bool
 		err := p.db.QueryRow(ctx, `select published_at is not null from outbox_event where id = $1`, id).Scan(&settled)
