@@ -114,14 +114,26 @@ func (p *Process) LogLines() int {
 	return strings.Count(string(text), "\n")
 }
 
+// Starve lets the processes with these ids run a tenth of the time only, in bursts of 20 ms, and returns when it is
+// over. Like Stall it leaves no process stopped, whatever becomes of the caller.
+func Starve(d time.Duration, pids ...int) error {
+	return bursts(int(d/(200*time.Millisecond)), 180*time.Millisecond, 20*time.Millisecond, pids)
+}
+
 // Stall stops the processes with these ids for a while and lets them go on, all together, and returns when they do. It
 // is a child that does it: whatever becomes of the caller meanwhile, no broker stays stopped.
 func Stall(d time.Duration, pids ...int) error {
+	return bursts(1, d, 0, pids)
+}
+
+// bursts stops the processes and lets them go on, so many times.
+func bursts(times int, stopped, running time.Duration, pids []int) error {
 	if len(pids) == 0 {
 		return errors.New("stall processes: no process ids")
 	}
 	ids := strings.Trim(fmt.Sprint(pids), "[]")
-	script := fmt.Sprintf("kill -STOP %s; sleep %.3f; kill -CONT %s", ids, d.Seconds(), ids)
+	script := fmt.Sprintf("i=0; while [ $i -lt %d ]; do kill -STOP %s; sleep %.3f; kill -CONT %s; sleep %.3f; "+
+		"i=$((i+1)); done", times, ids, stopped.Seconds(), ids, running.Seconds())
 	cmd := exec.Command("/bin/sh", "-c", script)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if out, err := cmd.CombinedOutput(); err != nil {
