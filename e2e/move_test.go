@@ -71,7 +71,11 @@ type move struct {
 func newMove(t *testing.T) *move {
 	t.Helper()
 	t.Parallel()
-	b := newBed(t, pg15, oneBroker, "order.confirmed", "order.cancelled")
+	return newMoveOn(t, newBed(t, pg15, oneBroker, "order.confirmed", "order.cancelled"))
+}
+
+func newMoveOn(t *testing.T, b *bed) *move {
+	t.Helper()
 	m := &move{bed: b, ledger: &load.Ledger{}, began: time.Now()}
 	writing, quiet := context.WithCancel(m.ctx)
 	m.quiet = quiet

@@ -28,6 +28,7 @@ type PostgresConfig struct {
 	Durable  bool              // fsync and full page writes on: for measuring, and for crashes of more than the server
 	TLS      *KeyPair          // nil for none; clients that do not ask for it are served all the same
 	Settings map[string]string // of postgresql.conf, over the test bed's own
+	Env      []string          // of the server, beside what it always has
 
 	// Download is called before the binaries of a version are downloaded, which takes a while; nil for no need to know.
 	Download func(version string)
@@ -39,6 +40,7 @@ type Postgres struct {
 
 	dir, data, bin string
 	port           int
+	env            []string
 	as             *syscall.Credential
 
 	mu      sync.Mutex
@@ -88,7 +90,8 @@ func newPostgres(ctx context.Context, config PostgresConfig) (*Postgres, error) 
 	if err != nil {
 		return nil, fmt.Errorf("make data folder: %w", err)
 	}
-	return &Postgres{Major: config.Major, dir: dir, data: data, bin: bin, port: config.Port, as: as}, nil
+	return &Postgres{Major: config.Major, dir: dir, data: data, bin: bin, port: config.Port, as: as,
+		env: config.Env}, nil
 }
 
 func (s *Postgres) initialize(ctx context.Context, config PostgresConfig) error {
@@ -183,7 +186,9 @@ func (s *Postgres) command(ctx context.Context, program string, args ...string) 
 // longer; until they have gone the new one refuses to start, so it is tried again.
 func (s *Postgres) start(ctx context.Context) error {
 	for {
-		process, err := start(s.command(context.Background(), "postgres", "-D", s.data), s.dir)
+		cmd := s.command(context.Background(), "postgres", "-D", s.data)
+		cmd.Env = append(cmd.Env, s.env...)
+		process, err := start(cmd, s.dir)
 		if err != nil {
 			return err
 		}
