@@ -22,7 +22,7 @@ type Figure struct {
 func (o options) allScenarios() []Scenario {
 	return []Scenario{
 		drain{events: o.events},
-		heldXmin{drain{events: o.events}, o},
+		&heldXmin{drain: drain{events: o.events}, options: o, runs: map[string]int{}},
 		steady{rate: o.rate, length: o.steady},
 		waiting{drain{events: o.events}, steady{rate: o.rate, length: o.steady}, o},
 	}
