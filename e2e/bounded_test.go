@@ -3,12 +3,14 @@ package e2e_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"posthaste.dev/posthaste/e2e/check"
 	"posthaste.dev/posthaste/e2e/process"
 )
 
@@ -59,6 +61,48 @@ func TestMemoryIsBounded(t *testing.T) {
 	if peak > mostMemory {
 		t.Errorf("peak memory %d MiB, want at most %d", peak>>20, mostMemory>>20)
 	}
+}
+
+// A relay that a supervisor holds to half of that, and that is told of it (GOMEMLIMIT), does the same work. Below what
+// it needs it would be killed by the system, which is kill -9 to everybody else.
+func TestRelayUnderAMemoryLimit(t *testing.T) {
+	onlyLong(t)
+	const limit = 128 << 20
+	group := memoryGroup(t, limit)
+	b := newBed(t, pg15, oneBroker, "order.confirmed")
+	b.migrate()
+	const events = 500
+	b.fill(events, 1_000_000)
+	spec := b.relay()
+	spec.Env = []string{"DATABASE_URL=" + b.dsn, "KAFKA_BROKERS=" + strings.Join(b.kafka.relays, ","),
+		"POSTHASTE_HTTP_ADDR=", fmt.Sprintf("GOMEMLIMIT=%d", limit*3/4)}
+	relay := b.start(spec)
+	b.ok(os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(relay.Pid())), 0o644))
+	b.drain(time.Minute)
+	t.Logf("peak memory %d MiB", peakMemory(t, relay)>>20)
+	b.stop(relay)
+	report := b.judge(check.History{})
+	if err := report.Err(); err != nil || report.Records != events {
+		t.Errorf("%s: %v", report, err)
+	}
+}
+
+// memoryGroup makes a control group whose processes may take so much together.
+func memoryGroup(t *testing.T, limit int) string {
+	t.Helper()
+	dir, file := "/sys/fs/cgroup/memory", "memory.limit_in_bytes" // version 1
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		dir, file = "/sys/fs/cgroup", "memory.max"
+	}
+	dir = filepath.Join(dir, "posthaste-"+random())
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("this user makes no control groups: %v", err)
+	}
+	t.Cleanup(func() { _ = os.Remove(dir) })
+	if err := os.WriteFile(filepath.Join(dir, file), []byte(strconv.Itoa(limit)), 0o644); err != nil {
+		t.Skipf("this system does not bound the memory of a control group: %v", err)
+	}
+	return dir
 }
 
 // fill commits so many events of about that size, of 100 keys. The text is such that compression makes little of it.
