@@ -55,8 +55,8 @@ func TestThreeBrokersInTrouble(t *testing.T) {
 			if c.name == "one is gone" {
 				// The third broker's replicas are the only one of a partition, and one of the two that must be in sync.
 				b.createReplicated("single", []int32{1}, []int32{2}, []int32{3})
-				b.createReplicated("pair", []int32{1, 3}, []int32{3, 2}, []int32{2, 3}, []int32{3, 1},
-					[]int32{1, 3}, []int32{2, 3})
+				b.createReplicated("pair", []int32{1, 3}, []int32{3, 2}, []int32{2, 3}, []int32{3, 1}, []int32{1, 3},
+					[]int32{2, 3})
 			}
 			relay := b.start(b.relay())
 			stop := b.writeSteadily()

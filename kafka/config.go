@@ -110,9 +110,10 @@ const (
 	patience = time.Second
 )
 
-// produceOptions are those of every client that produces. One request in flight a broker: behind a batch that fails for
-// good a later one of its partition may be on its way already, and the client gives that one new sequence numbers and
-// sends it again, past the failed one. A chunk is one request for each broker anyway, unless it is larger than a batch.
+// produceOptions are those of every client that produces. Up to five requests may be in flight at a broker, which can't
+// be changed in an idempotent client. Behind a batch that fails for good a later one of its partition may be on its way
+// already: the broker refuses it, since its sequence numbers leave a gap, and the client fails it with the first. A
+// chunk is one request for each broker anyway, unless it is larger than a batch.
 //
 // What is not here is as important: no bound on retries or on the time of a record, since neither ends a record whose
 // outcome is unknown, and no way to cancel one.
@@ -122,6 +123,5 @@ func produceOptions() []kgo.Opt {
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 		kgo.ProduceRequestTimeout(requestTimeout),
 		kgo.MetadataMinAge(metadataPause),
-		kgo.MaxProduceRequestsInflightPerBroker(1),
 	}
 }

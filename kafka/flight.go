@@ -68,6 +68,37 @@ func (f *flight) known() int {
 	return len(f.records) - f.left
 }
 
+// topics are those of the records.
+func (f *flight) topics() []string {
+	var names []string
+	for _, r := range f.records {
+		if r != nil && (len(names) == 0 || names[len(names)-1] != r.Topic) {
+			names = append(names, r.Topic)
+		}
+	}
+	return names
+}
+
+// places are the partitions of the records that have no outcome.
+func (f *flight) places(p *Producer) map[place]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := make(map[place]bool)
+	for i, err := range f.outcomes {
+		if err == errPending {
+			all[p.placeOf(f.events[i])] = true
+		}
+	}
+	return all
+}
+
+// anyAcked tells whether a record of the chunk was acknowledged.
+func (f *flight) anyAcked() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.acked > 0
+}
+
 // tell gives each event's outcome, as far as it is known. Early is a chunk that was taken back before it was sent.
 func (f *flight) tell(errs []error, early bool) {
 	f.mu.Lock()

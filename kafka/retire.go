@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"posthaste.dev/posthaste/relay"
 )
@@ -241,81 +238,3 @@ func (g *group) answers() []relay.Answer {
 
 // Answers brings the outcomes of what Publish has left unanswered, as relay.Publisher says.
 func (p *Producer) Answers() <-chan []relay.Answer { return p.answers }
-
-// Partition returns the partition that the key's events go to, -1 while nothing was sent to the topic. More partitions
-// are seen when the client sees them, and not while one of the topic does not answer.
-func (p *Producer) Partition(topic, key string) int32 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.partition(topic, key)
-}
-
-func (p *Producer) partition(topic, key string) int32 {
-	if o := p.open[topic]; o != nil {
-		return partitionOf(key, o.count)
-	}
-	if n, known := p.counts.Load(topic); known {
-		return partitionOf(key, n.(*atomic.Int32).Load())
-	}
-	return -1
-}
-
-// java chooses partitions as the Java client does.
-var java = kgo.StickyKeyPartitioner(nil).ForTopic("")
-
-// partitionOf returns the partition of a key among so many.
-func partitionOf(key string, count int32) int32 {
-	if count <= 0 {
-		return -1
-	}
-	return int32(java.Partition(&kgo.Record{Key: []byte(key)}, int(count)))
-}
-
-// partitioner chooses as java does, and remembers among how many.
-func (p *Producer) partitioner() kgo.Partitioner {
-	return kgo.BasicConsistentPartitioner(func(topic string) func(*kgo.Record, int) int {
-		count := p.count(topic)
-		return func(r *kgo.Record, n int) int {
-			if count.Load() != int32(n) {
-				count.Store(int32(n))
-			}
-			return java.Partition(r, n)
-		}
-	})
-}
-
-func (p *Producer) count(topic string) *atomic.Int32 {
-	n, _ := p.counts.LoadOrStore(topic, new(atomic.Int32))
-	return n.(*atomic.Int32)
-}
-
-// topics are those of the records.
-func (f *flight) topics() []string {
-	var names []string
-	for _, r := range f.records {
-		if r != nil && (len(names) == 0 || names[len(names)-1] != r.Topic) {
-			names = append(names, r.Topic)
-		}
-	}
-	return names
-}
-
-// places are the partitions of the records that have no outcome.
-func (f *flight) places(p *Producer) map[place]bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	all := make(map[place]bool)
-	for i, err := range f.outcomes {
-		if err == errPending {
-			all[p.placeOf(f.events[i])] = true
-		}
-	}
-	return all
-}
-
-// anyAcked tells whether a record of the chunk was acknowledged.
-func (f *flight) anyAcked() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.acked > 0
-}

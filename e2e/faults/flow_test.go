@@ -207,8 +207,8 @@ func (f *flow) answered(answers []relay.Answer) {
 		events, errs = append(events, a.Event), append(errs, a.Err)
 	}
 	if !slices.Equal(events, open) {
-		f.problem("answers for partition %v are not for what is open in it: %d and %d events", of,
-			len(events), len(open))
+		f.problem("answers for partition %v are not for what is open in it: %d and %d events", of, len(events),
+			len(open))
 	}
 	delete(f.open, of)
 	f.judgeOrder(events, errs)

@@ -70,9 +70,8 @@ func (t trial) run(ctx context.Context) (*result, error) {
 	}
 	end() // what is still open with a mistake arrives
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("seed %d: not done within %s; %d queued, %d waiting, %d partitions open; "+
-			"struck: %s", t.seed,
-			runTimeout, len(f.queue), len(f.waiting), len(f.open), storm)
+		return nil, fmt.Errorf("seed %d: not done within %s; %d queued, %d waiting, %d partitions open; struck: %s",
+			t.seed, runTimeout, len(f.queue), len(f.waiting), len(f.open), storm)
 	}
 	records, err := cluster.records(ctx)
 	return &result{

@@ -37,8 +37,8 @@ func newSick(t *testing.T) *sick {
 	cluster, err := newCluster(otherTopic)
 	if err == nil {
 		cluster.topics = append(cluster.topics, struckTopic)
-		err = cluster.CreateTopic(struckTopic, manyPartitions,
-			map[string]string{"max.message.bytes": fmt.Sprint(batchBytes)})
+		limit := map[string]string{"max.message.bytes": fmt.Sprint(batchBytes)}
+		err = cluster.CreateTopic(struckTopic, manyPartitions, limit)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -271,8 +271,7 @@ func TestClassesOfAnswers(t *testing.T) {
 			}
 			ill.Remove()
 			ill = s.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: struckTopic,
-				Partitions: []int32{0},
-				Err:        err, Count: always})
+				Partitions: []int32{0}, Err: err, Count: always})
 			events, errs := s.answers()
 			if got := outcomes(errs); got != want || !slices.Equal(events, chunk) {
 				t.Errorf("%s: %v; want %s", got, errors.Join(errs...), want)
