@@ -112,7 +112,8 @@ func (b *bed) fill(events, size int) {
 		insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
 		select gen_random_uuid(), 'Order', 'a', 'order.confirmed.v1', jsonb_build_object('n', n, 'pad', pad), $1,
 		    'key-' || n % 100
-		from (select left(string_agg(md5(i::text), ''), $3::int - 30) as pad from generate_series(0, $3::int / 32) i) text,
+		from (select left(string_agg(md5(i::text), ''), $3::int - 30) as pad
+		      from generate_series(0, $3::int / 32) i) text,
 		    generate_series(1, $2::int) n`, b.topics[0], events, size)
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 // The database's clock jumps an hour forth and back under load. The lease is a time of that clock, yet no relay gives
-// another up for it, and nothing is lost, repeated or reordered. (The relay's own decisions don't know the wall clock at
-// all; internal/archtest holds that.)
+// another up for it, and nothing is lost, repeated or reordered. (The relay's own decisions don't know the wall clock
+// at all; internal/archtest holds that.)
 func TestDatabaseClockJumps(t *testing.T) {
 	t.Parallel()
 	db, jump := startJumpy(t)

@@ -49,7 +49,8 @@ func TestHeldXmin(t *testing.T) {
 
 	t.Logf("entries and blocks of a drain of %d rows %v, with an open transaction %v; of an idle read %v and %v; "+
 		"of a start over the dead entries of that many rows %v", rows, free, held, idle, heldIdle, first)
-	// Each is read once, looked up once by the settle, and read once more after the start, whose reads prove nothing yet.
+	// Each is read once, looked up once by the settle, and read once more after the start, whose reads prove nothing
+	// yet.
 	if most := 3 * float64(rows); held.entries > most {
 		t.Errorf("a drain beside an open transaction walks over %.0f entries, want at most %.0f", held.entries, most)
 	}
@@ -60,7 +61,8 @@ func TestHeldXmin(t *testing.T) {
 
 const fill = `
 insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
-select gen_random_uuid(), 'Order', 'a', 'order.confirmed.v1', '{}', 't', 'k' || n % 100 from generate_series(1, $1::int) n`
+select gen_random_uuid(), 'Order', 'a', 'order.confirmed.v1', '{}', 't', 'k' || n % 100
+from generate_series(1, $1::int) n`
 
 // drain returns what it costs the relay to drain so many rows.
 func (r *rig) drain(rows int) work {
@@ -120,8 +122,8 @@ func (r *rig) work() (w work) {
 	name := r.store.Conn.RuntimeParams["application_name"]
 	r.until("the relay's sessions end", func() bool {
 		var sessions int
-		r.must(r.Pool.QueryRow(r.t.Context(), `select count(*) from pg_stat_activity where application_name = $1`, name).
-			Scan(&sessions))
+		r.must(r.Pool.QueryRow(r.t.Context(),
+			`select count(*) from pg_stat_activity where application_name = $1`, name).Scan(&sessions))
 		return sessions == 0
 	})
 	r.must(r.Pool.QueryRow(r.t.Context(), workSQL).Scan(&w.entries, &w.blocks))

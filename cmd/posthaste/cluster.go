@@ -108,7 +108,8 @@ func (a *actFlags) acceptCluster(ctx context.Context, cmd *cobra.Command, op *po
 	case done.Before == cluster:
 		a.say(cmd, "the outbox belongs to cluster %s, as before", term.Plain(cluster))
 	case a.dryRun:
-		a.say(cmd, "dry run: the outbox would belong to cluster %s, and belongs to %s", term.Plain(cluster), term.Plain(before))
+		a.say(cmd, "dry run: the outbox would belong to cluster %s, and belongs to %s", term.Plain(cluster),
+			term.Plain(before))
 	default:
 		a.say(cmd, "the outbox belongs to cluster %s now, before to %s", term.Plain(cluster), term.Plain(before))
 	}
