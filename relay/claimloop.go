@@ -155,7 +155,7 @@ func (c *claimLoop) round(ctx context.Context, session Session) error {
 		return err
 	}
 	c.ledger.databaseAnswered(nil)
-	c.ledger.read()
+	c.ledger.read(false)
 	events := claim.Events()
 	for _, e := range events {
 		e.class = c.pacers.classes.of(e.Topic)

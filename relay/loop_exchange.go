@@ -159,7 +159,7 @@ func (l *loop) settleExchange(x exchanged) error {
 
 // arrived takes the rows of a read in.
 func (l *loop) arrived(x exchanged, now time.Time) {
-	l.ledger.read()
+	l.ledger.read(x.read.sweep)
 	counts := l.flow.arrived(x.read, x.result.Events, x.result.More)
 	switch {
 	case x.read.catchUp && x.result.More:

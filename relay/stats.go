@@ -12,6 +12,7 @@ type Stats struct {
 	Published  map[string]int64 // acknowledged events by topic
 	Errors     map[string]int64 // failures by class, see ErrorClasses
 	Reads      int64            // reads of the outbox table, empty ones too
+	Sweeps     int64            // of them those from the beginning of the table
 	TakeOvers  int64            // lanes taken from relays that died
 	SweepFinds int64            // events that only the sweep found: their marks were lost or taken back
 	Lanes      int              // lanes owned
@@ -36,6 +37,7 @@ type ledger struct {
 	published map[string]int64
 	errors    map[string]int64
 	reads     int64
+	sweeps    int64
 	sweep     int64
 	held      int
 	reasons   []Waiting
@@ -76,10 +78,13 @@ func (l *ledger) count(events []*Event, errs []error) {
 	}
 }
 
-func (l *ledger) read() {
+func (l *ledger) read(sweep bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reads++
+	if sweep {
+		l.sweeps++
+	}
 }
 
 func (l *ledger) waiting(oldest time.Time, held int, sweep int) {
@@ -158,6 +163,7 @@ func (r *Relay) Stats() Stats {
 		Published:  maps.Clone(l.published),
 		Errors:     maps.Clone(l.errors),
 		Reads:      l.reads,
+		Sweeps:     l.sweeps,
 		SweepFinds: l.sweep,
 		Held:       l.held,
 	}

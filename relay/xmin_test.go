@@ -89,20 +89,24 @@ func (r *rig) drain(rows int) work {
 	})
 }
 
-// idle returns what an idle relay costs as it starts, and afterwards with each read. A start is known by a relay that
-// makes few reads, and the rest by one that makes many.
+// idle returns what an idle relay costs as it starts, and afterwards with each read that is no sweep. A start is known
+// by a relay that makes few reads, and the rest by one that makes many, before its first sweep.
 func (r *rig) idle() (first, each work) {
 	r.t.Helper()
 	run := func(reads int64) (work, float64) {
-		cost := r.costs(func() {
-			r.start()
-			r.until("reads", func() bool { return r.relay.Stats().Reads >= reads })
-			r.must(r.end())
-		})
-		return cost, float64(r.relay.Stats().Reads)
+		for {
+			cost := r.costs(func() {
+				r.start()
+				r.until("reads", func() bool { return r.relay.Stats().Reads >= reads })
+				r.must(r.end())
+			})
+			if s := r.relay.Stats(); s.Sweeps == 0 {
+				return cost, float64(s.Reads)
+			}
+		}
 	}
 	few, reads := run(20)
-	many, more := run(320)
+	many, more := run(120)
 	n := more - reads
 	return few, work{max(0, many.entries-few.entries) / n, max(0, many.blocks-few.blocks) / n}
 }
