@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -47,6 +48,7 @@ type Producer struct {
 	topics  map[string]*topic // written by Publish alone
 	unknown []string          // topics that the spare does not know; for Publish alone
 	renew   bool              // the client may be spent, or knows an old limit of a topic
+	raised  bool              // a limit that the client knows was raised
 }
 
 // client is a client of the cluster, with the gate that its connections go through.
@@ -184,10 +186,18 @@ func (p *Producer) Publish(ctx context.Context, events []*relay.Event) []error {
 		case waits && p.isOpen(e):
 			errs[i] = errOpen
 		default:
-			records[i], errs[i] = p.record(e)
+			records[i], errs[i] = p.record(ctx, e)
 		}
 		if errs[i] != nil {
 			failed[k] = true
+		}
+	}
+	if p.raised {
+		if err := p.replaceClient(); err != nil { // it knows the old limit
+			for i := range errs {
+				errs[i] = err
+			}
+			return errs
 		}
 	}
 	p.send(ctx, events, records, errs)
@@ -248,7 +258,7 @@ func (p *Producer) replaceClient() error {
 		p.current, old = old, fresh
 	}
 	p.mu.Unlock()
-	p.renew = false
+	p.renew, p.raised = false, false
 	old.Close()
 	if spare != nil {
 		spare.Close()
@@ -263,7 +273,7 @@ func (p *Producer) forget(name string) {
 }
 
 // record maps an event and refuses what the topic can't take.
-func (p *Producer) record(e *relay.Event) (*kgo.Record, error) {
+func (p *Producer) record(ctx context.Context, e *relay.Event) (*kgo.Record, error) {
 	t := p.topics[e.Topic]
 	if t.problem != nil {
 		return nil, t.problem
@@ -272,7 +282,13 @@ func (p *Producer) record(e *relay.Event) (*kgo.Record, error) {
 	if err != nil {
 		return nil, &relay.Failure{Class: relay.Refused, Err: err}
 	}
-	if n := leastSize(r); n > int(t.maxBytes) {
+	n := leastSize(r)
+	if n > int(t.maxBytes) && time.Since(t.askedAt) > limitAge {
+		if t, err = p.limitNow(ctx, e.Topic); err != nil {
+			return nil, err
+		}
+	}
+	if n > int(t.maxBytes) {
 		return nil, &relay.Failure{Class: relay.Refused,
 			Err: fmt.Errorf("event %s makes a record of at least %d bytes, topic %s takes %d; "+
 				"raise its max.message.bytes or send a reference to the data", e.EventID, n, e.Topic, t.maxBytes)}

@@ -136,6 +136,28 @@ func TestLimitLoweredUnderWay(t *testing.T) {
 	}
 }
 
+// Whoever raises a limit to send what was refused need not wait until the producer has forgotten the old one.
+func TestLimitRaisedUnderWay(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t)
+	topic := b.topic(1, "max.message.bytes=4000")
+	p := newProducer(t, b)
+	large := []*relay.Event{event(topic, "large", `"`+randomText(8000)+`"`), event(topic, "small", "1")}
+	if got := classes(p.Publish(t.Context(), large)); got != "refused ok" {
+		t.Fatal(got)
+	}
+	limit := "200000"
+	raise := []kadm.AlterConfig{{Name: "max.message.bytes", Value: &limit}}
+	if _, err := b.admin.AlterTopicConfigs(t.Context(), raise, topic); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); classes(p.Publish(t.Context(), large[:1])) != "ok"; {
+		if time.Now().After(deadline) {
+			t.Fatal("the producer goes on to believe the old limit")
+		}
+	}
+}
+
 func TestPublishStopsWaitingWithItsContext(t *testing.T) {
 	t.Parallel()
 	p, err := kafka.NewProducer(kafka.Config{Brokers: []string{"127.0.0.1:1"}})

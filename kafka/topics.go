@@ -30,6 +30,23 @@ const maxTopicName = 249
 // topicAge is how long a topic's limit is believed.
 const topicAge = 5 * time.Minute
 
+// limitAge is how long it is believed that a topic does not take a record that is too large for it: somebody may have
+// raised the limit, to send that very record.
+const limitAge = time.Second
+
+// limitNow asks for a topic anew.
+func (p *Producer) limitNow(ctx context.Context, name string) (*topic, error) {
+	found, err := ask(ctx, p.client().Client, []string{name})
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.raised = p.raised || found[name].maxBytes > p.topics[name].maxBytes
+	p.topics[name] = found[name]
+	return found[name], nil
+}
+
 // learn asks for the topics that are not known, or were unusable. It waits for an answer until the context ends.
 func (p *Producer) learn(ctx context.Context, names map[string]bool) error {
 	// While partitions don't answer the brokers may not either, and what is known of a topic serves well enough.
