@@ -100,11 +100,14 @@ func holdByStandby(b *bed, server string) func() {
 	conn, err := pgconn.Connect(b.ctx, server+"&replication=yes")
 	b.ok(err)
 	conn.Frontend().SendQuery(&pgproto3.Query{
-		String: fmt.Sprintf("start_replication slot %s physical %s", slot, wal)})
+		String: fmt.Sprintf("START_REPLICATION SLOT %s PHYSICAL %s", slot, wal)})
 	b.ok(conn.Frontend().Flush())
 	for streaming := false; !streaming; {
 		message, err := conn.ReceiveMessage(b.ctx)
 		b.ok(err)
+		if refusal, ok := message.(*pgproto3.ErrorResponse); ok {
+			b.t.Fatal(refusal.Message)
+		}
 		_, streaming = message.(*pgproto3.CopyBothResponse)
 	}
 	feedback := []byte{'h'}
