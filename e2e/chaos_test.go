@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"cmp"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,7 @@ type chaos struct {
 	headers  bool          // the table has the optional column
 	rate     float64       // transactions a second, 3 events each on average; 200 if zero
 	maxHold  time.Duration // of transactions; 2.5 seconds if zero
+	load     time.Duration // loadTime if zero
 }
 
 var (
@@ -67,6 +69,20 @@ func TestChaosThreeBrokers(t *testing.T) {
 	}
 }
 
+// TestSoak is one long run with everything in it, for scripts/soak. Its strikes and its load come from the seed.
+func TestSoak(t *testing.T) {
+	given := os.Getenv("POSTHASTE_E2E_SOAK")
+	if given == "" {
+		t.Skip("takes as long as it is told to; see scripts/soak")
+	}
+	length, err := time.ParseDuration(given)
+	if err != nil {
+		t.Fatalf("read POSTHASTE_E2E_SOAK: %v", err)
+	}
+	chaos{database: pg18, relays: 3, keys: 100, headers: true, load: length,
+		harms: append([]harm{cut, pauseTopic, refuse}, everything...)}.run(t, threeBrokers)
+}
+
 func (c chaos) run(t *testing.T, kafka cluster) {
 	b := newBed(t, c.database, kafka, "order.confirmed", "order.cancelled")
 	if c.headers {
@@ -80,14 +96,14 @@ func (c chaos) run(t *testing.T, kafka cluster) {
 		t.Log("without the process ids of the brokers this run has no stalls")
 		harms = slices.DeleteFunc(slices.Clone(harms), harm.stalls)
 	}
-	seed := seedOf(t)
+	seed, length := seedOf(t), cmp.Or(c.load, loadTime(t))
 	tr := trial{
 		relay:   b.relay(c.env...),
 		relays:  c.relays,
 		slow:    slices.Contains(harms, lag),
 		writers: c.writers(b, seed),
-		load:    loadTime(t),
-		strikes: schedule(seed, loadTime(t), harms),
+		load:    length,
+		strikes: schedule(seed, length, harms),
 	}
 	if !slices.Contains(c.env, orderStrict[0]) {
 		tr.ordered = func(e check.Event) bool { return !strings.HasPrefix(e.Key, "free-") }

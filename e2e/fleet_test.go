@@ -2,8 +2,13 @@ package e2e_test
 
 import (
 	"net/url"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"posthaste.dev/posthaste/e2e/process"
 	"posthaste.dev/posthaste/e2e/proxy"
@@ -17,6 +22,13 @@ type fleet struct {
 	members []*member
 	pending sync.WaitGroup // relays that are to stop
 	forgive int            // strikes that may lead to duplicates
+	undo    []undoing      // what lasts and is no relay's own
+}
+
+// undoing is what ends a strike, and when.
+type undoing struct {
+	at time.Time
+	do func()
 }
 
 type member struct {
@@ -65,6 +77,9 @@ func (f *fleet) run(strikes []strike) {
 			f.until(later(m.thaw, m.brisk))
 		}
 	}
+	for len(f.undo) > 0 {
+		f.until(f.undo[0].at)
+	}
 }
 
 func later(a, b time.Time) time.Time {
@@ -77,6 +92,13 @@ func later(a, b time.Time) time.Time {
 // until waits for a moment and meanwhile ends what is to end, and looks whether every relay still runs.
 func (f *fleet) until(moment time.Time) {
 	for {
+		f.undo = slices.DeleteFunc(f.undo, func(u undoing) bool {
+			due := time.Now().After(u.at)
+			if due {
+				u.do()
+			}
+			return due
+		})
 		for _, m := range f.members {
 			if !m.thaw.IsZero() && time.Now().After(m.thaw) {
 				m.Thaw()
@@ -120,7 +142,50 @@ func (f *fleet) strike(s strike) {
 		f.forgive++
 	case stall, stallKill, stallTerminate:
 		f.stall(s, m)
+	case cut:
+		f.b.exec(`select pg_terminate_backend(pid) from pg_stat_activity
+			where datname = current_database() and application_name like 'posthaste%' order by random() limit 1`)
+		f.forgive++
+	case pauseTopic:
+		topic := f.b.topics[s.target%len(f.b.topics)]
+		f.b.exec(`insert into posthaste.pause (outbox, topic, reason, paused_by)
+			values (1, $1, 'chaos', 'chaos')`, topic)
+		f.after(s.length, func() { f.b.exec(`delete from posthaste.pause where topic = $1`, topic) })
+	case refuse:
+		topic := f.b.topics[s.target%len(f.b.topics)]
+		f.b.limit(topic, 100)
+		f.after(s.length, func() { f.b.limit(topic, 1<<20) })
 	}
+}
+
+// after undoes a strike when its time is over.
+func (f *fleet) after(length time.Duration, do func()) {
+	f.undo = append(f.undo, undoing{time.Now().Add(length), do})
+}
+
+// limit sets the largest batch that a topic takes.
+func (b *bed) limit(topic string, size int) {
+	b.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.kafka.addrs...))
+	b.ok(err)
+	defer client.Close()
+	value := strconv.Itoa(size)
+	set, err := kadm.NewClient(client).AlterTopicConfigs(b.ctx,
+		[]kadm.AlterConfig{{Name: "max.message.bytes", Value: &value}}, topic)
+	b.ok(err)
+	b.ok(set[0].Err)
+}
+
+// letOut has everything that is parked tried again, until nothing is.
+func (b *bed) letOut(patience time.Duration) {
+	b.t.Helper()
+	b.await(patience, "nothing is parked", func() bool {
+		b.exec(`update posthaste.parked set request = 'retry' where request is null`)
+		var parked, open int
+		b.ok(b.db.QueryRow(b.ctx, `select (select count(*) from posthaste.parked),
+			(select count(*) from `+table+` where published_at is null)`).Scan(&parked, &open))
+		return parked == 0 && open == 0
+	})
 }
 
 // stall stops the brokers and does what goes with it when it is half over.

@@ -19,6 +19,9 @@ const (
 	stall          harm = "stall"           // SIGSTOP of the brokers for less than a second
 	stallKill      harm = "stall+kill"      // a relay is killed during a stall, so with a chunk in flight
 	stallTerminate harm = "stall+terminate" // a relay is asked to stop during a stall
+	cut            harm = "cut"             // a connection of a relay to its database ends
+	pauseTopic     harm = "pause"           // an operator pauses a topic for a while
+	refuse         harm = "refuse"          // a topic takes no record for a while; then what was parked is retried
 )
 
 // stalls tells whether the harm stops the brokers.
@@ -70,6 +73,8 @@ func schedule(seed uint64, load time.Duration, harms []harm) []strike {
 			s.length, lastLong = frozen, at
 		case h == lag:
 			s.length = slow
+		case h == pauseTopic, h == refuse:
+			s.length = between(500*time.Millisecond, 4*time.Second)
 		}
 		strikes = append(strikes, s)
 	}

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -73,6 +74,9 @@ func (tr trial) run(t *testing.T, b *bed) outcome {
 	}
 	writers.Wait()
 	f.until(time.Now())
+	if slices.ContainsFunc(tr.strikes, func(s strike) bool { return s.harm == refuse }) {
+		b.letOut(10 * time.Minute)
+	}
 	b.drain(cmp.Or(tr.patience, 30*time.Second))
 	stopAuditing()
 	auditor.Wait()
