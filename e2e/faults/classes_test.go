@@ -32,6 +32,8 @@ func answers(key kmsg.Key, err *kerr.Error, times int) kfake.Fault {
 	return f
 }
 
+// Here every outcome is waited for, however slow the machine is; what is left open has tests of its own.
+
 // classCase is what an answer means. A call sends two events of a key and one of another to the struck topic, and one
 // elsewhere; then the fault is healed, and calls with what is left deliver it.
 type classCase struct {
@@ -80,7 +82,7 @@ func (c classCase) check(ctx context.Context) error {
 		return err
 	}
 	defer cluster.Close()
-	producer, err := kafka.NewProducer(kafka.Config{Brokers: cluster.ListenAddrs()})
+	producer, err := kafka.NewProducer(kafka.Config{Brokers: cluster.ListenAddrs(), Patience: runTimeout})
 	if err != nil {
 		return err
 	}
@@ -127,7 +129,7 @@ func TestFirstFailureOfANewClientHoldsTheKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cluster.Close()
-	producer, err := kafka.NewProducer(kafka.Config{Brokers: cluster.ListenAddrs()})
+	producer, err := kafka.NewProducer(kafka.Config{Brokers: cluster.ListenAddrs(), Patience: runTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +206,7 @@ func TestTopicMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cluster.Close()
-	producer, err := kafka.NewProducer(kafka.Config{Brokers: cluster.ListenAddrs()})
+	producer, err := kafka.NewProducer(kafka.Config{Brokers: cluster.ListenAddrs(), Patience: runTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -271,10 +271,12 @@ func (f *flow) judgeClass(e *relay.Event, err error, struck map[string][]*fault)
 		f.problem("event %d failed without a class: %v", e.ID, err)
 		return
 	}
+	if failure.Class == relay.Unsent {
+		return
+	}
 	for topic, faults := range struck {
 		for _, s := range faults {
-			if s.class == failure.Class && (topic == e.Topic || topic == "") ||
-				failure.Class == relay.Outage || failure.Class == relay.Unsent {
+			if s.class == failure.Class && (topic == e.Topic || topic == "") || failure.Class == relay.Outage {
 				return
 			}
 		}
