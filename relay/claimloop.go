@@ -22,7 +22,7 @@ type claimLoop struct {
 	late      done  // known after their claim had ended
 	orders    Orders
 	ordersAt  time.Time
-	looks     map[string]time.Time
+	looks     looks
 	attempts  map[int64]int // of the events that were released last
 }
 
@@ -233,14 +233,7 @@ func (c *claimLoop) follow(ctx context.Context, session Session, now time.Time) 
 			return err
 		}
 		c.ordersAt = now
-		looks := make(map[string]time.Time, len(c.orders.Looks))
-		for _, look := range c.orders.Looks {
-			looks[look.Topic] = look.Asked
-			if !c.looks[look.Topic].Equal(look.Asked) {
-				c.failing.look(look.Topic, now)
-			}
-		}
-		c.looks = looks
+		c.looks.follow(c.orders.Looks, &c.failing, now)
 		x := Exchange{}
 		if c.orders.Requests {
 			x.Requests = maxRequests

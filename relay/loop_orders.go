@@ -10,7 +10,7 @@ type orders struct {
 	taken    time.Time // when the beat was begun that they are from
 	doubted  time.Time // what an earlier beat says of parked events may be wrong
 	requests bool
-	looks    map[string]time.Time // by topic, as asked
+	looks    looks
 	checked  time.Time            // when parked events were looked at last
 }
 
@@ -38,14 +38,22 @@ func (l *loop) followOrders(now time.Time) {
 	begun, ended := l.flow.pause(view.Pauses, now)
 	logFew(l.log, begun, "pauses", func(h *hold) { l.logPause("an operator's pause begins", h) })
 	logFew(l.log, ended, "pauses ended", func(h *hold) { l.logPause("an operator's pause has ended", h) })
-	looks := make(map[string]time.Time, len(view.Looks))
-	for _, look := range view.Looks {
-		looks[look.Topic] = look.Asked
-		if !o.looks[look.Topic].Equal(look.Asked) {
-			l.flow.failing.look(look.Topic, now)
+	o.looks.follow(view.Looks, &l.flow.failing, now)
+}
+
+// looks are the topics that operators have wanted looked at again, and when each was asked for.
+type looks map[string]time.Time
+
+// follow makes the holds due at once that were not asked for before.
+func (l *looks) follow(asked []TopicLook, failing *holds, now time.Time) {
+	seen := make(looks, len(asked))
+	for _, look := range asked {
+		seen[look.Topic] = look.Asked
+		if !(*l)[look.Topic].Equal(look.Asked) {
+			failing.look(look.Topic, now)
 		}
 	}
-	o.looks = looks
+	*l = seen
 }
 
 func (l *loop) logPause(what string, h *hold) {
