@@ -11,7 +11,7 @@ type orders struct {
 	doubted  time.Time // what an earlier beat says of parked events may be wrong
 	requests bool
 	looks    looks
-	checked  time.Time            // when parked events were looked at last
+	checked  time.Time // when parked events were looked at last
 }
 
 // ghosts is how many parked events are looked at once a second, whether they are still to be published: a relay that
