@@ -141,3 +141,25 @@ func TestPacer(t *testing.T) {
 		t.Errorf("polls are slower than the interval: %v", seed.next.Sub(now))
 	}
 }
+
+// Sweeps take a small part of the time. A first read that walked over much that waits puts the first one off.
+func TestSweepsFollowTheirCost(t *testing.T) {
+	p, now := newPacer(Config{SweepInterval: 5 * time.Minute}.WithDefaults()), time.Now()
+	due := func() time.Duration { return p.sweep.Sub(now).Round(time.Second) }
+	p.took(10*time.Millisecond, false, now)
+	if due() != time.Second {
+		t.Errorf("the first sweep comes after %v, want a second", due())
+	}
+	p.took(time.Second, false, now)
+	if due() != 200*time.Second {
+		t.Errorf("after a read of a second it comes after %v, want 200 s", due())
+	}
+	p.took(time.Minute, true, now)
+	if due() != 5*time.Minute {
+		t.Errorf("after a sweep of a minute the next comes after %v, want the interval", due())
+	}
+	p.took(time.Millisecond, true, now)
+	if due() != time.Second {
+		t.Errorf("after a sweep of a millisecond the next comes after %v, want a second", due())
+	}
+}

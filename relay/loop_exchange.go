@@ -140,8 +140,8 @@ func (l *loop) settleExchange(x exchanged) error {
 		l.orders.requests = len(x.result.Released) >= x.Requests
 	}
 	l.flow.release(x.result.Released)
-	if x.read != nil && x.read.sweep {
-		l.pacers.swept(x.read.classes, took, now)
+	if x.read != nil && !x.read.catchUp {
+		l.pacers.took(x.read.classes, took, x.read.sweep, now)
 	}
 	backwards := x.result.Horizon != nil && l.look(x, now)
 	if x.read != nil {

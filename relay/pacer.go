@@ -22,11 +22,12 @@ type pacer struct {
 	quick time.Duration
 	last  time.Time // when events came last
 	sweep time.Time // when to read from the beginning
+	swept time.Time // when that was done last
 }
 
 func newPacer(cfg Config) *pacer {
 	return &pacer{interval: cfg.Interval, batch: cfg.Batch, batchMax: cfg.BatchMax, sweepInterval: cfg.SweepInterval,
-		limit: cfg.Batch, quick: quickPoll, sweep: time.Now().Add(sweepPause)}
+		limit: cfg.Batch, quick: quickPoll, sweep: time.Now().Add(sweepPause), swept: time.Now()}
 }
 
 func (p *pacer) due(now time.Time) bool { return !now.Before(p.next) }
@@ -65,9 +66,18 @@ const (
 	sweepPause = time.Second
 )
 
-// swept sets when the next sweep is made.
-func (p *pacer) swept(took time.Duration, now time.Time) {
-	p.sweep = now.Add(min(max(sweepShare*took, sweepPause), p.sweepInterval))
+// took takes in how long a read took. A long one, as the first after a start may be, says what a sweep would cost.
+func (p *pacer) took(d time.Duration, sweep bool, now time.Time) {
+	const long = sweepPause / 4
+	if sweep {
+		p.swept, p.sweep = now, now.Add(sweepPause)
+	}
+	if next := now.Add(sweepShare * d); (sweep || d > long) && next.After(p.sweep) {
+		p.sweep = next
+	}
+	if last := p.swept.Add(p.sweepInterval); p.sweep.After(last) {
+		p.sweep = last
+	}
 }
 
 // pacers pace each class of topics.
@@ -108,14 +118,15 @@ func (p *pacers) limit(set classSet) (limit int) {
 	return limit
 }
 
-// sweepDue tells whether a class of the set is to be read from the beginning; swept, that all of them were.
+// sweepDue tells whether a class of the set is to be read from the beginning.
 func (p *pacers) sweepDue(set classSet, now time.Time) (due bool) {
 	p.of(set, func(_ int, c *pacer) { due = due || !now.Before(c.sweep) })
 	return due
 }
 
-func (p *pacers) swept(set classSet, took time.Duration, now time.Time) {
-	p.of(set, func(_ int, c *pacer) { c.swept(took, now) })
+// took takes in how long a read of the classes took.
+func (p *pacers) took(set classSet, d time.Duration, sweep bool, now time.Time) {
+	p.of(set, func(_ int, c *pacer) { c.took(d, sweep, now) })
 }
 
 // next returns when the next poll is due.
