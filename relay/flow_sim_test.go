@@ -212,7 +212,7 @@ func (s *sim) read(r *simRead) {
 	visible := slices.Clone(s.rows)
 	slices.SortFunc(visible, func(a, b *simRow) int { return int(a.ID - b.ID) })
 	for _, row := range visible {
-		if row.settled || !s.matches(r.req, &row.Event) {
+		if row.settled || !matches(s.parked, r.req, &row.Event) {
 			continue
 		}
 		if len(r.events) == r.req.Limit {
@@ -227,7 +227,8 @@ func (s *sim) read(r *simRead) {
 	r.more = len(r.events) == r.req.Limit
 }
 
-func (s *sim) matches(q *request, e *Event) bool {
+// matches tells whether the statement of a read would find an unpublished row, by what stands in the side table.
+func matches(parked map[int64]*simParked, q *request, e *Event) bool {
 	in := func(list []Scope) bool {
 		return slices.ContainsFunc(list, func(h Scope) bool {
 			if h.Kind == ScopePartition {
@@ -237,19 +238,19 @@ func (s *sim) matches(q *request, e *Event) bool {
 		})
 	}
 	return e.ID > q.Above && e.ID <= q.UpTo && q.Lanes.Has(e.Lane) && !slices.Contains(q.Without, e.ID) &&
-		!in(q.Held) && (len(q.Only) == 0 || in(q.Only)) && !s.waitsParked(q, e) &&
+		!in(q.Held) && (len(q.Only) == 0 || in(q.Only)) && !waitsParked(parked, q, e) &&
 		!slices.ContainsFunc(q.Wanted, func(c Choice) bool { return !c.Wants(e.Topic) })
 }
 
 // waitsParked tells whether the event is parked, or waits with one that is, as far as the read asks.
-func (s *sim) waitsParked(q *request, e *Event) bool {
-	for id, p := range s.parked {
+func waitsParked(parked map[int64]*simParked, q *request, e *Event) bool {
+	for id, p := range parked {
 		if !slices.Contains(q.Parked, p.Scope) {
 			continue
 		}
 		switch p.Scope {
 		case ScopeEvent:
-			if e.ID == id && e.ID <= q.ParkedUpTo {
+			if e.ID == id && e.ID <= q.ParkedUpTo && e.EventID == p.EventID {
 				return true
 			}
 		case ScopeKey:
@@ -338,12 +339,12 @@ func (s *sim) beat(m *simMember) {
 	var begun []*hold
 	s.keepFloors(f, func() { begun, _ = f.pause(s.pauses, time.Unix(0, 0)) })
 	if s.broken == pauseLeavesCarriedRows && len(begun) > 0 {
-		s.putBack(f, carried)
+		putBack(f, carried)
 	}
 }
 
 // putBack carries on with rows that had to leave.
-func (s *sim) putBack(f *flow, carried []*Event) {
+func putBack(f *flow, carried []*Event) {
 	for _, e := range carried {
 		if _, known := f.known[e.ID]; !known && f.standing(e) != nil {
 			f.known[e.ID] = struct{}{}
@@ -392,12 +393,17 @@ func (s *sim) arrive(m *simMember) {
 func (s *sim) release(f *flow, r *simRead) {
 	s.keepFloors(f, func() { f.release(r.released) })
 	if s.broken == releaseWithoutCatchUp {
-		for _, h := range f.catching.all {
-			for i := range f.reach {
-				f.reach[i].floor = min(f.reach[i].floor, h.floor)
-			}
-			f.catching.drop(h)
+		dropCatching(f)
+	}
+}
+
+// dropCatching lets the ordinary reads find what had waited.
+func dropCatching(f *flow) {
+	for _, h := range f.catching.all {
+		for i := range f.reach {
+			f.reach[i].floor = min(f.reach[i].floor, h.floor)
 		}
+		f.catching.drop(h)
 	}
 }
 
@@ -452,13 +458,10 @@ func (s *sim) publish(m *simMember) {
 	out := m.flow.published(errs, time.Unix(0, 0))
 	switch s.broken {
 	case failedRowsBehindPrefetch:
-		n := len(m.flow.queue) - len(prefetched)
-		if n > 0 {
-			m.flow.queue = append(slices.Clone(m.flow.queue[n:]), m.flow.queue[:n]...)
-		}
+		rotate(m.flow, len(m.flow.queue)-len(prefetched))
 	case holdLeavesCarriedRows:
 		if len(out.held)+len(out.refused) > 0 {
-			s.putBack(m.flow, prefetched)
+			putBack(m.flow, prefetched)
 		}
 	case barredPartitionFlows:
 		for scope := range m.flow.failing.all {
@@ -466,6 +469,13 @@ func (s *sim) publish(m *simMember) {
 				m.flow.failing.remove(scope)
 			}
 		}
+	}
+}
+
+// rotate puts the first n rows behind the others.
+func rotate(f *flow, n int) {
+	if n > 0 {
+		f.queue = append(slices.Clone(f.queue[n:]), f.queue[:n]...)
 	}
 }
 
