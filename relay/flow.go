@@ -45,6 +45,7 @@ type flow struct {
 	refused  []refusal          // to be parked
 	parking  int                // of them those that are being parked now, from the first on
 	known    map[int64]struct{} // ids of all of these
+	left     map[int64]struct{} // of those in flight, ids whose lane was lost meanwhile: another member decides of them
 	bytes    int                // memory of all of these
 	mean     int                // size of recent events
 
@@ -80,7 +81,7 @@ type reach struct {
 
 func newFlow(l limits, strict bool, classes classes, partition func(topic, key string) int32) *flow {
 	f := &flow{limits: l, strict: strict, horizon: newHorizon(), classes: classes,
-		reach: make([]reach, classes.count()), known: make(map[int64]struct{}), attempts: make(map[int64]int),
+		reach: make([]reach, classes.count()), known: make(map[int64]struct{}), left: make(map[int64]struct{}), attempts: make(map[int64]int),
 		failing: newHolds(partition), paused: newHolds(partition), catching: newHolds(partition),
 		lifted: newHolds(partition)}
 	f.doubtParked()
@@ -155,6 +156,11 @@ func (f *flow) setLanes(lanes LaneSet) {
 	}
 	f.lanes = lanes
 	f.epoch++
+	for _, e := range slices.Concat(f.sending, f.open) {
+		if !lanes.Has(e.Lane) {
+			f.left[e.ID] = struct{}{}
+		}
+	}
 	if gained {
 		f.reset()
 	}

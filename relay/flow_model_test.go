@@ -147,6 +147,7 @@ func TestModelKeepsItsPromises(t *testing.T) {
 		smallWorld("hand-over", budget{move: 1}, written(2)),
 		smallWorld("eviction", budget{eviction: 1}, written(3)),
 		smallWorld("zombie", budget{eviction: 1}, written(3), late),
+		smallWorld("hand-back", budget{eviction: 1, move: 1, refusing: 1, outages: 1}, oneEvent),
 		smallWorld("late park", budget{refusing: 1, move: 2}, oneEvent, late),
 		smallWorld("strict", budget{rollback: 1}, written(1), strict),
 	}, 50_000, true)

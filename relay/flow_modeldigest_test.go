@@ -13,6 +13,7 @@ func cloneFlow(f *flow) *flow {
 	c.reach, c.parked = slices.Clone(f.reach), slices.Clone(f.parked)
 	c.queue, c.sending, c.open = slices.Clone(f.queue), slices.Clone(f.sending), slices.Clone(f.open)
 	c.acked, c.settling, c.refused = slices.Clone(f.acked), slices.Clone(f.settling), slices.Clone(f.refused)
+	c.left = cloneMap(f.left)
 	c.known, c.attempts = cloneMap(f.known), cloneMap(f.attempts)
 	c.horizon.waiting = maps.Clone(f.horizon.waiting) // nil says something
 	for _, hs := range []*holds{&c.failing, &c.paused, &c.catching, &c.lifted} {
@@ -111,6 +112,7 @@ func (s *state) flow(f *flow) {
 	}
 	s.num(int64(f.parking))
 	s.ids(slices.Sorted(maps.Keys(f.known)))
+	s.ids(slices.Sorted(maps.Keys(f.left)))
 	for _, r := range f.reach {
 		s.num(r.floor)
 		s.flags(r.cursor > r.floor)

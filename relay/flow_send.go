@@ -51,6 +51,7 @@ func (f *flow) answered(answers []Answer, now time.Time) outcome {
 func (f *flow) outcomes(events []*Event, errs []error, now time.Time) outcome {
 	var out outcome
 	var failed []*Event
+	stray := false
 	for i, e := range events {
 		switch classOf(errs[i]) {
 		case none:
@@ -67,6 +68,9 @@ func (f *flow) outcomes(events []*Event, errs []error, now time.Time) outcome {
 			}
 			continue
 		case Refused:
+			if f.hasLeft(e) {
+				break
+			}
 			f.refuse(e, errs[i])
 			out.refused = append(out.refused, e)
 			f.lifted.prove(e) // its topic can be used
@@ -79,6 +83,11 @@ func (f *flow) outcomes(events []*Event, errs []error, now time.Time) outcome {
 			}
 		case Unsent:
 		}
+		if f.hasLeft(e) {
+			stray = stray || f.lanes.Has(e.Lane)
+			f.forget(e)
+			continue
+		}
 		failed = append(failed, e)
 	}
 	f.queue = append(failed, f.queue...)
@@ -88,5 +97,15 @@ func (f *flow) outcomes(events []*Event, errs []error, now time.Time) outcome {
 	if len(out.held)+len(out.refused)+len(failed) > 0 {
 		f.clearQueue() // of what a new hold covers, and of what failed when operators have paused it meanwhile
 	}
+	if stray {
+		f.dropQueue() // what came in behind it must not overtake it
+	}
 	return out
+}
+
+// hasLeft tells whether the lane of an event was lost while it was in flight. Even if it has come back: the owner
+// between may have published, parked or discarded the event, so it is read again.
+func (f *flow) hasLeft(e *Event) bool {
+	_, left := f.left[e.ID]
+	return left
 }

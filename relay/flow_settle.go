@@ -38,5 +38,6 @@ func (f *flow) unsettled() {
 
 func (f *flow) forget(e *Event) {
 	delete(f.known, e.ID)
+	delete(f.left, e.ID)
 	f.bytes -= e.Size()
 }
