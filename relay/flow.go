@@ -81,8 +81,9 @@ type reach struct {
 
 func newFlow(l limits, strict bool, classes classes, partition func(topic, key string) int32) *flow {
 	f := &flow{limits: l, strict: strict, horizon: newHorizon(), classes: classes,
-		reach: make([]reach, classes.count()), known: make(map[int64]struct{}), left: make(map[int64]struct{}), attempts: make(map[int64]int),
-		failing: newHolds(partition), paused: newHolds(partition), catching: newHolds(partition),
+		reach: make([]reach, classes.count()), known: make(map[int64]struct{}), left: make(map[int64]struct{}),
+		attempts: make(map[int64]int),
+		failing:  newHolds(partition), paused: newHolds(partition), catching: newHolds(partition),
 		lifted: newHolds(partition)}
 	f.doubtParked()
 	f.reset()
