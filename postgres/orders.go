@@ -228,11 +228,7 @@ func (s *session) queueReleased(batch *pgx.Batch, text string, x relay.Exchange,
 	head, tail, _ := strings.Cut(text, "{{wanted}}")
 	st.add(head)
 	if len(x.Wanted) > 0 {
-		st.add(" and case")
-		for _, c := range x.Wanted {
-			st.add(wantedCase, like(c.Match), c.Want)
-		}
-		st.add(" else false end")
+		st.choose(wantedCase, x.Wanted)
 	}
 	st.add(tail)
 	batch.Queue(st.String(), st.args...).Query(func(rows pgx.Rows) error {

@@ -104,6 +104,15 @@ func (s *statement) add(part string, values ...any) {
 	s.WriteString(part)
 }
 
+// choose leaves out the topics that are not wanted; one is the line of a case.
+func (s *statement) choose(one string, wanted relay.Choice) {
+	s.add(" and case")
+	for _, c := range wanted {
+		s.add(one, like(c.Match), c.Want)
+	}
+	s.add(" else false end")
+}
+
 // statement returns a read's SQL and arguments. A filter that has nothing to leave out is left out itself, so that it
 // costs nothing; the texts are few and constant, so each is prepared once.
 func (r *eventReader) statement(q *relay.Read, claim bool) (string, []any) {
@@ -139,11 +148,7 @@ func (r *eventReader) statement(q *relay.Read, claim bool) (string, []any) {
 		}
 	}
 	for _, choice := range q.Wanted {
-		s.add(" and case")
-		for _, c := range choice {
-			s.add(r.sql.choice, like(c.Match), c.Want)
-		}
-		s.add(" else false end")
+		s.choose(r.sql.choice, choice)
 	}
 	s.add(r.sql.tail, q.Limit)
 	if claim {

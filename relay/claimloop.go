@@ -292,5 +292,5 @@ func (c *claimLoop) report(claim Claim) {
 		oldest = events[0].CreatedAt
 	}
 	c.ledger.clock(claim.Now(), time.Now())
-	c.ledger.waiting(oldest, c.failing.len(), 0)
+	c.ledger.waiting(oldest, c.failing.len(), 0, nil)
 }

@@ -20,7 +20,7 @@ func (f *flow) refuse(e *Event, err error) {
 	r := refusal{event: e, scope: scopeOf(e, kind, nil), err: err, attempts: e.attempts + 1}
 	f.refused = append(f.refused, r)
 	if _, stands := f.failing.all[r.scope]; kind != ScopeEvent && !stands {
-		h := &hold{scope: r.scope, since: e.CreatedAt, err: err, lane: e.Lane}
+		h := &hold{scope: r.scope, since: e.CreatedAt, err: err}
 		f.holdBack(&f.failing, h)
 		h.keep(e)
 	}

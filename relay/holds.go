@@ -18,7 +18,6 @@ type hold struct {
 	err   error
 	tries int
 	until time.Time // when it is lifted to look again; zero where something else ends it
-	lane  int       // of the event that was refused
 	pause int       // the operator's word that it stands for
 }
 

@@ -286,6 +286,5 @@ func (l *loop) logEvents(events []*Event, errs []error) {
 // report brings the ledger up to date.
 func (l *loop) report() {
 	oldest, _ := l.flow.oldest()
-	l.ledger.waiting(oldest, l.flow.failing.len(), l.flow.sweepFound)
-	l.ledger.waitingFor(l.flow.waiting())
+	l.ledger.waiting(oldest, l.flow.failing.len(), l.flow.sweepFound, l.flow.waiting())
 }

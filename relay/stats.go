@@ -87,17 +87,10 @@ func (l *ledger) read(sweep bool) {
 	}
 }
 
-func (l *ledger) waiting(oldest time.Time, held int, sweep int) {
+func (l *ledger) waiting(oldest time.Time, held int, sweep int, reasons []Waiting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.oldest, l.held, l.sweep = oldest, held, int64(sweep)
-}
-
-// waitingFor takes in which topics and partitions wait for a reason of ours.
-func (l *ledger) waitingFor(list []Waiting) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.reasons = list
+	l.oldest, l.held, l.sweep, l.reasons = oldest, held, int64(sweep), reasons
 }
 
 // clock takes in what the database clock said at a time of ours.
