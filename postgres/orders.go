@@ -126,10 +126,14 @@ due as (
 const (
 	askedToRetry   = `p.request = 'retry'`
 	askedToDiscard = `p.request = 'discard'`
-	// ghosts are published, by a relay that had been given up, or gone. They are looked for among the next few.
-	ghosts = `p.id in (select id from {{schema}}.parked where outbox = {{base}} and id > $3 order by id limit $2)
+	// ghosts are published, by a relay that had been given up, or gone. They are looked for among the next few. A range
+	// and a subquery that is no join leave no plan but two walks along indexes: a generic plan for a list of ids, whose
+	// length it doesn't know, read all that is parked, 45 ms for 110,000.
+	ghosts = `p.id > $3 and p.id <= (select max(id) from (
+        select id from {{schema}}.parked where outbox = {{base}} and id > $3 order by id limit $2) few)
       and not exists (
-        select from {{table}} e where e.{{id}} = p.id and e.{{event_id}} = p.event_id and e.{{published_at}} is null)`
+        select from {{table}} e where e.{{id}} = p.id and e.{{event_id}} = p.event_id and e.{{published_at}} is null
+        offset 0)`
 	nextGhostsSQL = `
 select coalesce(max(id), 0), count(*)
 from (select id from {{schema}}.parked where outbox = {{base}} and id > $1 order by id limit $2) p`
