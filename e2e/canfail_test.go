@@ -18,6 +18,7 @@ func bursty(b *bed, seed uint64) load.Population {
 
 // A relay with a mistake is found out, and the same relay without one is not: it is the mistake that is found.
 func TestSuiteFindsMistakes(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		relays int
 		harms  []harm
@@ -58,6 +59,7 @@ func TestSuiteFindsMistakes(t *testing.T) {
 // Two relays that take rows with SKIP LOCKED reorder the events of a key, as they say at start. It shows when one of
 // them waits for the broker with earlier events of a key in hands while the other sends later ones. Nothing is lost.
 func TestSuiteFindsReorderingOfSkipLocked(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, testenv.DatabaseURL, ownBroker, "order.confirmed")
 	b.migrate()
 	writers := bursty(b, seedOf(t))

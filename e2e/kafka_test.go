@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,7 +54,7 @@ func shared(addrs, pids string) cluster {
 }
 
 // ownBroker is for tests that stop, kill or cut off their broker. It is the suite's own, so these tests run whatever
-// servers are given, and no test beside them is disturbed; they run one after the other.
+// servers are given, and beside tests on the others; each has the broker for itself alone until its bed is gone.
 func ownBroker(t *testing.T) brokers {
 	t.Helper()
 	k := ownKafka(t)
@@ -76,6 +77,7 @@ var own struct {
 
 func ownKafka(t *testing.T) *private {
 	t.Helper()
+	takeOwn(t)
 	own.Lock()
 	defer own.Unlock()
 	if own.kafka == nil && own.err == nil {
@@ -85,6 +87,26 @@ func ownKafka(t *testing.T) *private {
 		t.Fatalf("this test does harm to a broker, so it starts its own: %v", own.err)
 	}
 	return own.kafka
+}
+
+// ownTurn is held by the test that has the suite's own broker, ownHolder is its name without those of subtests.
+var (
+	ownTurn   = make(chan struct{}, 1)
+	ownHolder atomic.Value
+)
+
+// takeOwn waits until the broker is free and gives it to the test, unless that has it.
+func takeOwn(t *testing.T) {
+	root, _, _ := strings.Cut(t.Name(), "/")
+	if ownHolder.Load() == root {
+		return
+	}
+	ownTurn <- struct{}{}
+	ownHolder.Store(root)
+	t.Cleanup(func() {
+		ownHolder.Store("")
+		<-ownTurn
+	})
 }
 
 // ownSecret is the password of secureUser at the suite's own broker.

@@ -44,6 +44,7 @@ func (o outage) during(b *bed, k *private, do func()) {
 // Handed to the client is not acknowledged: while the broker answers nothing, nothing is settled, and afterwards all
 // events arrive, once.
 func TestNothingIsSettledWhileKafkaIsAway(t *testing.T) {
+	t.Parallel()
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {
 			mark, remove := newWaiting(t, "mark"), newWaiting(t, "delete")

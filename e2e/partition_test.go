@@ -35,6 +35,7 @@ var known = []placed{
 
 // Every key lands on the partition that the Java client's default partitioner chooses, which its own code is asked.
 func TestKeysLandWhereTheJavaClientPutsThem(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, pg15, oneBroker)
 	b.migrate()
 	seed := seedOf(t)

@@ -9,6 +9,7 @@ import (
 
 // What PostgreSQL prints is what arrives: numbers that no float holds, trailing zeros, escapes, and every kind of JSON.
 func TestPayloadArrivesByteForByte(t *testing.T) {
+	t.Parallel()
 	payloads := []string{
 		`{"id":9007199254740993,"amt":1.10,"big":327267367867168100000,"u":"\u2028 é","s":"\/"}`,
 		`{"small":0.000000000000000000000000000001,"neg":-0.0,"exp":1e400}`,

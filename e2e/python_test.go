@@ -13,6 +13,7 @@ import (
 
 // The handler that the outbox chapter lists, on the chapter's table, with the packages of our own Python recipe.
 func TestEventsOfThePythonHandlerArrive(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, pg15, oneBroker, "order.confirmed")
 	b.migrate()
 	b.exec(`

@@ -12,6 +12,7 @@ import (
 )
 
 func TestSecureConnections(t *testing.T) {
+	t.Parallel()
 	s := startSecured(t)
 	t.Run("delivered", s.testDeliveries)
 	t.Run("forbidden topics", s.testForbiddenTopics)

@@ -17,6 +17,7 @@ const drainTimeout = 3 * time.Second
 // A relay that is asked to stop while answers of the broker are two seconds away waits for them: what the broker has
 // taken is marked, so nothing is sent twice. The stops at random moments under load are part of the chaos tests.
 func TestStopWaitsForTheChunkInFlight(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, pg15, ownBroker, "order.confirmed")
 	relay, over := b.inFlight(2 * time.Second)
 	b.stop(relay)
@@ -30,6 +31,7 @@ func TestStopWaitsForTheChunkInFlight(t *testing.T) {
 
 // A second signal means now, and the exit status says that the stop was not clean.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, pg15, ownBroker, "order.confirmed")
 	relay, over := b.inFlight(5 * time.Second)
 	relay.Terminate()
@@ -48,6 +50,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 // A relay that gives lanes to a newcomer keeps them until what it has in flight is settled; else the newcomer would
 // send it again.
 func TestHandOverWaitsForTheChunkInFlight(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, pg15, ownBroker, "order.confirmed")
 	first, over := b.inFlight(4 * time.Second) // long enough for members to see one another
 	second := b.start(b.relay())
@@ -60,6 +63,7 @@ func TestHandOverWaitsForTheChunkInFlight(t *testing.T) {
 
 // Stops at random moments of a load whose answers are two seconds away send nothing twice.
 func TestStopsUnderLoadSendNothingTwice(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, pg15, ownBroker, "order.confirmed")
 	b.migrate()
 	seed := seedOf(t)
@@ -127,6 +131,7 @@ func (b *bed) finish(relays ...*process.Process) {
 
 // Neither a database that does not answer nor one that never did keeps a relay from stopping.
 func TestStopWithoutDatabase(t *testing.T) {
+	t.Parallel()
 	tests := map[string]func(b *bed, spec process.Spec) *process.Process{
 		"silent while it runs": func(b *bed, spec process.Spec) *process.Process {
 			proxy, spec := b.proxied(spec)

@@ -127,6 +127,7 @@ func (b *bed) published(topic string) map[string]bool {
 // A record with its event's own time would be acknowledged and deleted where that is older than the topic's retention,
 // and refused where it lies in the future. A record with that time is sent beside the relay, to see it deleted.
 func TestOldEventsAreNotDeletedByRetention(t *testing.T) {
+	t.Parallel()
 	b := newBed(t, pg15, ownBroker)
 	b.migrate()
 	for _, name := range []string{"expires", "no-future", "control"} {
@@ -173,6 +174,7 @@ func (b *bed) sendOld(topic string) {
 
 // As many refused events in front as several reads take, each of a key of its own, stop nothing behind them.
 func TestRefusedEventsInFrontStopNothing(t *testing.T) {
+	t.Parallel()
 	batch := int(span(100, 2000))
 	b := newBed(t, pg15, oneBroker)
 	b.migrate()

@@ -16,6 +16,7 @@ import (
 // The worst moment to stop: Kafka has acknowledged a chunk, and the relay has not marked it. Its successor sends the
 // chunk again, and no more than that, in order; what the zombie does when it wakes up does no harm.
 func TestGoneBetweenAcknowledgementAndSettle(t *testing.T) {
+	t.Parallel()
 	harms := map[string]func(*process.Process){"kill -9": (*process.Process).Kill, "SIGSTOP": (*process.Process).Freeze}
 	for name, harm := range harms {
 		t.Run(name, func(t *testing.T) {
@@ -106,6 +107,7 @@ func TestStarvedOfCPU(t *testing.T) {
 // lost, repeated or reordered. Until there has been a release, the previous version is this one, built apart;
 // POSTHASTE_E2E_PREVIOUS names another binary.
 func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
 	m := newMove(t)
 	m.migrate()
 	spec := m.relay()
@@ -139,6 +141,7 @@ func previous(t *testing.T) string {
 
 // The number of lanes changes under load, up and down, twice.
 func TestOtherLanesUnderLoad(t *testing.T) {
+	t.Parallel()
 	m := newMove(t)
 	m.migrate("--lanes", "8")
 	relays := m.start(2, m.relay())
