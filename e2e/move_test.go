@@ -14,7 +14,6 @@ import (
 // The moves of docs/how-to-adopt.md, step by step, while writers go on: nothing is lost or sent twice, and whoever had
 // one relay keeps the order of every key all the way there and back.
 func TestMoveFromOneRelayAndBack(t *testing.T) {
-	t.Parallel()
 	m := newMove(t)
 	old := m.start(1, m.wrong("skip-locked"))
 	m.flow()
@@ -35,7 +34,6 @@ func TestMoveFromOneRelayAndBack(t *testing.T) {
 // Several SKIP LOCKED relays lose the order of a key, and so does the mixed operation, no more than they did; it
 // neither loses nor repeats an event. Between claim modes there is a stop, since lanes take no locks.
 func TestMoveBesideSkipLockedRelaysAndBack(t *testing.T) {
-	t.Parallel()
 	m := newMove(t)
 	old := m.start(2, m.wrong("skip-locked"))
 	m.flow()

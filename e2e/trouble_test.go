@@ -107,7 +107,6 @@ func TestStarvedOfCPU(t *testing.T) {
 // lost, repeated or reordered. Until there has been a release, the previous version is this one, built apart;
 // POSTHASTE_E2E_PREVIOUS names another binary.
 func TestRollingUpgrade(t *testing.T) {
-	t.Parallel()
 	m := newMove(t)
 	m.migrate()
 	spec := m.relay()
@@ -141,7 +140,6 @@ func previous(t *testing.T) string {
 
 // The number of lanes changes under load, up and down, twice.
 func TestOtherLanesUnderLoad(t *testing.T) {
-	t.Parallel()
 	m := newMove(t)
 	m.migrate("--lanes", "8")
 	relays := m.start(2, m.relay())
