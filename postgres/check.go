@@ -68,10 +68,7 @@ func (m *membership) take(found checked) error {
 		return nil
 	}
 	m.store.warn(found.outbox.Warnings)
-	if found.outbox.sameMake(m.outbox) {
-		return nil
-	}
-	m.store.makes.Add(1)
+	m.store.found.Store(found.outbox)
 	if found.outbox.ID != m.outbox.ID || found.outbox.LockClass != m.outbox.LockClass {
 		return errChanged // we are a member of what is gone
 	}

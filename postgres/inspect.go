@@ -39,6 +39,9 @@ type Outbox struct {
 	Groups     []string // the groups that topics of the outbox are in
 	Cluster    string   // id of the Kafka cluster that it belongs to, "": none has been met yet
 
+	OID     uint32 // of the table
+	WakesUp bool   // the trigger that wakes relays is on the table
+
 	MayDelete  bool     // the role may delete events, as discarding one needs
 	HasHeaders bool     // the optional column headers jsonb is there
 	ShortIDs   bool     // ids are integers, not bigints
@@ -57,6 +60,7 @@ type Outbox struct {
 // sameMake tells whether statements that were made for one are right for the other too.
 func (o *Outbox) sameMake(other *Outbox) bool {
 	return o.ID == other.ID && o.BaseID == other.BaseID && o.LockClass == other.LockClass &&
+		o.OID == other.OID && o.WakesUp == other.WakesUp &&
 		o.HasHeaders == other.HasHeaders && o.ShortIDs == other.ShortIDs && slices.Equal(o.Lacks, other.Lacks) &&
 		o.Sequence == other.Sequence && o.SequenceTrusted == other.SequenceTrusted
 }

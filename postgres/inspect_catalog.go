@@ -28,6 +28,7 @@ type catalog struct {
 	standby        bool
 	readOnly       bool
 	mayCreate      bool // schemas in this database
+	maxPrepared    int  // transactions
 
 	tableSchema, sideSchema schemaFacts
 
@@ -139,7 +140,8 @@ func look(ctx context.Context, db reader, names Names) (*catalog, error) {
 
 const sessionSQL = `
 select current_database(), current_user, current_setting('server_version_num')::int, pg_is_in_recovery(),
-       current_setting('transaction_read_only')::bool, has_database_privilege(current_database(), 'create')`
+       current_setting('transaction_read_only')::bool, has_database_privilege(current_database(), 'create'),
+       current_setting('max_prepared_transactions')::int`
 
 const schemaSQL = `
 select n.nspname, coalesce(has_schema_privilege(n.oid, 'usage'), false),
@@ -149,7 +151,8 @@ from pg_namespace n where n.nspname in ($1, $2)`
 
 func (c *catalog) readSession(ctx context.Context, db reader) error {
 	err := db.QueryRow(ctx, sessionSQL).
-		Scan(&c.database, &c.role, &c.serverVersion, &c.standby, &c.readOnly, &c.mayCreate)
+		Scan(&c.database, &c.role, &c.serverVersion, &c.standby, &c.readOnly, &c.mayCreate,
+			&c.maxPrepared)
 	if err != nil {
 		return err
 	}

@@ -224,6 +224,8 @@ func (d *differences) compareTriggers() {
 		drop := fmt.Sprintf("drop trigger %s on %s", pgname.Quote(t.name), d.names.Table)
 		marks := t.kind&triggerUpdate != 0 && (len(t.columns) == 0 || slices.Contains(t.columns, published.number))
 		switch {
+		case t.wakes:
+			d.compareWakeUp(drop)
 		case marks && t.kind&(triggerRow|triggerBefore) == triggerRow|triggerBefore:
 			d.warn(ErrTrigger, "see that it returns the row unchanged in "+published.name+", or run: "+drop,
 				"trigger %s runs before every update: where it puts %s back or returns null, an event is sent "+

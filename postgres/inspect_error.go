@@ -22,6 +22,7 @@ var (
 	ErrSequence      = errors.New("ids not from a plain sequence")
 	ErrRule          = errors.New("rule in the way")
 	ErrTrigger       = errors.New("trigger in the way")
+	ErrWakeUp        = errors.New("no wake-up")
 	ErrInherits      = errors.New("table inherited from")
 	ErrIdentity      = errors.New("replica identity missing")
 	ErrUnique        = errors.New("not guarded against doubles")

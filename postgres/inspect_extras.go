@@ -24,6 +24,7 @@ type extras struct {
 type trigger struct {
 	name    string
 	kind    int16   // tgtype of pg_trigger
+	wakes   bool    // it is ours, see wakeTrigger
 	columns []int16 // that an update must name for it to fire, none: any
 }
 
@@ -47,7 +48,8 @@ type constraint struct{ name, text string }
 // Triggers and rules that are switched off, or on for replication alone, do nothing here.
 const (
 	triggersSQL = `
-select tgname, tgtype, tgattr::int2[] from pg_trigger
+select tgname, tgtype, tgattr::int2[], n.nspname = $2 and p.proname = 'wake_up'
+from pg_trigger join pg_proc p on p.oid = tgfoid join pg_namespace n on n.oid = p.pronamespace
 where tgrelid = $1 and not tgisinternal and tgenabled in ('O', 'A') order by tgname`
 
 	rulesSQL = `
@@ -80,31 +82,31 @@ func (c *catalog) readExtras(ctx context.Context, db reader) error {
 	}
 	x := &c.extras
 	var t trigger
-	err := each(ctx, db, triggersSQL, c.table.oid, []any{&t.name, &t.kind, &t.columns}, func() {
+	err := each(ctx, db, triggersSQL, []any{&t.name, &t.kind, &t.columns, &t.wakes}, func() {
 		x.triggers = append(x.triggers, t)
-	})
+	}, c.table.oid, c.names.Schema)
 	var r rule
 	if err == nil {
-		err = each(ctx, db, rulesSQL, c.table.oid, []any{&r.name, &r.event, &r.instead}, func() {
+		err = each(ctx, db, rulesSQL, []any{&r.name, &r.event, &r.instead}, func() {
 			x.rules = append(x.rules, r)
-		})
+		}, c.table.oid)
 	}
 	var k constraint
 	if err == nil {
-		err = each(ctx, db, constraintsSQL, c.table.oid, []any{&k.name, &k.text}, func() {
+		err = each(ctx, db, constraintsSQL, []any{&k.name, &k.text}, func() {
 			x.constraints = append(x.constraints, k)
-		})
+		}, c.table.oid)
 	}
 	var name pgname.Table
 	if err == nil {
-		err = each(ctx, db, childrenSQL, c.table.oid, []any{&name.Schema, &name.Name}, func() {
+		err = each(ctx, db, childrenSQL, []any{&name.Schema, &name.Name}, func() {
 			x.children = append(x.children, name)
-		})
+		}, c.table.oid)
 	}
 	if err == nil {
-		err = each(ctx, db, parentsSQL, c.table.oid, []any{&name.Schema, &name.Name}, func() {
+		err = each(ctx, db, parentsSQL, []any{&name.Schema, &name.Name}, func() {
 			x.parents = append(x.parents, name)
-		})
+		}, c.table.oid)
 	}
 	if err == nil {
 		err = db.QueryRow(ctx, replicatedSQL, c.table.oid).Scan(&x.partition, &x.replicated)
@@ -113,8 +115,8 @@ func (c *catalog) readExtras(ctx context.Context, db reader) error {
 }
 
 // each runs a query about one object and calls keep for each row.
-func each(ctx context.Context, db reader, sql string, oid uint32, dest []any, keep func()) error {
-	rows, err := db.Query(ctx, sql, oid)
+func each(ctx context.Context, db reader, sql string, dest []any, keep func(), args ...any) error {
+	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
 		return err
 	}

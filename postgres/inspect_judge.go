@@ -51,6 +51,9 @@ func (c *catalog) outbox() *Outbox {
 		o.Lanes, o.NextLanes, o.Generation, o.Groups = r.lanes, r.nextLanes, r.generation, r.groups
 		o.Cluster = r.cluster
 	}
+	if c.table != nil {
+		o.OID, o.WakesUp = c.table.oid, c.wakesUp()
+	}
 	o.MayDelete = c.table != nil && c.table.mayDelete
 	if col, ok := c.column("headers"); ok {
 		o.HasHeaders = col.typeOID == pgtype.JSONBOID

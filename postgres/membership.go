@@ -20,6 +20,9 @@ type membership struct {
 	outbox *Outbox
 	id     int32
 	pooled bool
+	// listening is the oid of the table whose writers' notifications are asked for, 0 while none are.
+	listening uint32
+
 	sql    memberSQL
 	orders ordersSQL
 	check  check
@@ -54,6 +57,10 @@ func (s *Store) Join(ctx context.Context) (relay.Membership, error) {
 		beat: n.sql(beatSQL), peers: n.sql(peersSQL), lanes: n.sql(lanesSQL), evict: n.sql(evictSQL),
 		lock: n.sql(outboxLockSQL), take: n.sql(takeSQL), release: n.sql(releaseSQL), leave: n.sql(leaveSQL),
 		resizeLock: n.sql(resizeLockSQL), resize: n.sql(resizeSQL),
+	}
+	if err := m.listen(ctx); err != nil {
+		closeNow(conn)
+		return nil, err
 	}
 	m.check.begin()
 	if pooled {
@@ -145,7 +152,10 @@ func (m *membership) Beat(ctx context.Context, r relay.Report) (relay.View, erro
 	if err := m.look(); err != nil {
 		return relay.View{}, err
 	}
-	v := relay.View{Pooled: m.pooled, Last: -1}
+	if err := m.listen(ctx); err != nil {
+		return relay.View{}, err
+	}
+	v := relay.View{Pooled: m.pooled, Last: -1, Listens: m.listening != 0}
 	evicted := false
 	var owners []int
 	var epochs []int64
@@ -288,13 +298,15 @@ func (m *membership) Leave(ctx context.Context) error {
 }
 
 // Wait listens on the connection, so that its end is known at once.
-func (m *membership) Wait(ctx context.Context) error {
+func (m *membership) Wait(ctx context.Context, woken func()) error {
 	for {
 		_, err := m.conn.WaitForNotification(ctx)
-		if ctx.Err() != nil && !m.conn.IsClosed() {
+		switch {
+		case err == nil:
+			woken()
+		case ctx.Err() != nil && !m.conn.IsClosed():
 			return nil
-		}
-		if err != nil {
+		default:
 			return fmt.Errorf("the connection of member %d broke: %w", m.id, advised(err))
 		}
 	}

@@ -94,7 +94,7 @@ func TestDeathShowsAtOnce(t *testing.T) {
 				" and database = (select oid from pg_database where datname = current_database()))")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := c.Wait(ctx); err == nil {
+		if err := c.Wait(ctx, func() {}); err == nil {
 			t.Error("a broken connection lets Wait return without an error")
 		}
 		v := beat(t, a)
@@ -131,7 +131,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		m := newBed(t, url).join(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		must(t, m.Wait(ctx))
+		must(t, m.Wait(ctx, func() {}))
 		beat(t, m) // the connection still stands
 	})
 }

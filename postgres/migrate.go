@@ -22,6 +22,8 @@ type MigrateOptions struct {
 	Lanes int
 	// Headers adds the optional column headers jsonb.
 	Headers bool
+	// WakeUp says whether the table has the trigger that wakes relays which sleep.
+	WakeUp WakeUp
 	// DryRun plans only: the steps come back, the database stays as it is.
 	DryRun bool
 	// Before, if set, hears of each step before it runs, for the long ones.

@@ -102,6 +102,9 @@ func (c *catalog) planDown(last bool) []Step {
 	if c.table != nil && c.register != nil && c.register.created {
 		steps = append(steps, Step{"drop table " + c.names.Table.String(), c.names.sql("drop table {{table}};")})
 	}
+	if c.wakesUp() && len(steps) == 0 {
+		steps = append(steps, sleepStep(c.names))
+	}
 	if c.register != nil {
 		steps = append(steps, Step{"take the outbox out of the side tables",
 			c.names.sql("delete from {{schema}}.outbox where name = {{literal}};")})

@@ -58,9 +58,9 @@ func (c *catalog) readPartitions(ctx context.Context, db reader) error {
 		return nil
 	}
 	var p partition
-	err := each(ctx, db, partitionsSQL, c.table.oid,
+	err := each(ctx, db, partitionsSQL,
 		[]any{&p.Name.Schema, &p.Name.Name, &p.Parent.Schema, &p.Parent.Name, &p.Leaf},
-		func() { c.partitions = append(c.partitions, p) })
+		func() { c.partitions = append(c.partitions, p) }, c.table.oid)
 	if err != nil {
 		return err
 	}

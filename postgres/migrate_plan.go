@@ -59,6 +59,9 @@ func (c *catalog) plan(opts MigrateOptions) (plan, error) {
 		p.fresh = append(p.fresh, s)
 	}
 	if c.table == nil {
+		if opts.WakeUp == WakeUpOn {
+			p.fresh = append(p.fresh, wakeStep(c.names))
+		}
 		return p, nil
 	}
 	err := c.planIndex(&p)
@@ -66,6 +69,12 @@ func (c *catalog) plan(opts MigrateOptions) (plan, error) {
 		// The one statement that needs the table for itself alone: while it waits, all writers queue behind it.
 		p.adopted = append(p.adopted, Step{"add column headers",
 			c.names.sql("set local lock_timeout = '2s';\nalter table {{table}} add column {{headers}} jsonb;")})
+	}
+	switch wakes := c.wakesUp(); {
+	case opts.WakeUp == WakeUpOn && !wakes:
+		p.adopted = append(p.adopted, wakeStep(c.names))
+	case opts.WakeUp == WakeUpOff && wakes:
+		p.adopted = append(p.adopted, sleepStep(c.names))
 	}
 	return p, err
 }
@@ -105,6 +114,9 @@ func (c *catalog) refuseUp(opts MigrateOptions) []Problem {
 		deny("create schema "+c.names.Table.Schema, create)
 	case c.tableSchema.exists && !c.tableSchema.mayCreate:
 		deny("create tables in schema "+c.names.Table.Schema, "create on schema "+pgname.Quote(c.names.Table.Schema))
+	}
+	if opts.WakeUp == WakeUpOn {
+		problems = append(problems, c.refuseWakeUp()...)
 	}
 	if r := c.register; r != nil && opts.Lanes != 0 && opts.Lanes != r.lanes {
 		problems = append(problems,

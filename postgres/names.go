@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"posthaste.dev/posthaste/internal/pgname"
@@ -54,7 +55,7 @@ func (n Names) WithColumns(mapping string) (Names, error) {
 // table's name as a string constant, and what the pairs name.
 func (n Names) sql(text string, pairs ...string) string {
 	return n.Columns.Fill(text, append(pairs, "{{table}}", n.Table.String(), "{{schema}}", pgname.Quote(n.Schema),
-		"{{literal}}", literal(n.Table.String()))...)
+		"{{literal}}", literal(n.Table.String()), "{{wake_class}}", strconv.Itoa(wakeLockClass))...)
 }
 
 // widen says where ids are integers that a parameter is a bigint all the same; else it would take the column's type.

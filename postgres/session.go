@@ -88,6 +88,7 @@ func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result,
 	if s.pooled || len(x.Settle) > 0 {
 		batch.Queue(s.local)
 	}
+	s.queueSleep(batch, x.Sleep, &result) // before the look: who writes after it sees the lock
 	if x.Horizon && s.look != nil {
 		result.Horizon = &relay.Horizon{}
 		batch.Queue(s.look[0]).QueryRow(func(row pgx.Row) error { return row.Scan(&result.Horizon.Last) })

@@ -46,8 +46,8 @@ type Config struct {
 // Store is an outbox in PostgreSQL, as a relay works on it. It holds no connection itself.
 type Store struct {
 	cfg    Config
-	opened atomic.Bool  // the outbox was found sound once
-	makes  atomic.Int64 // counts how often it was found to be of another make than before
+	opened atomic.Bool            // the outbox was found sound once
+	found  atomic.Pointer[Outbox] // by the latest look while it was worked on; nil before the first
 
 	mu     sync.Mutex
 	conn   *pgx.ConnConfig
@@ -109,13 +109,20 @@ func setDefaultParam(c *pgx.ConnConfig, name, value string) {
 
 // Open connects and checks the outbox.
 func (s *Store) Open(ctx context.Context) (relay.Session, error) {
-	made := s.makes.Load()
+	known := s.found.Load()
 	conn, outbox, pooled, err := s.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	session := newSession(conn, outbox, pooled, s.cfg)
-	session.outdated = func() bool { return s.makes.Load() != made }
+	session.outdated = func() bool {
+		found := s.found.Load()
+		if found == known {
+			return false
+		}
+		known = found
+		return !found.sameMake(outbox)
+	}
 	return session, nil
 }
 

@@ -161,7 +161,7 @@ func (c *claimLoop) round(ctx context.Context, session Session) error {
 		e.class = c.pacers.classes.of(e.Topic)
 	}
 	c.report(claim)
-	c.pacers.read(due, events, len(events) == read.Limit, time.Now())
+	c.pacers.read(due, events, len(events) == read.Limit, now, time.Now())
 	if len(events) == 0 {
 		return bounded(ctx, claim.Release)
 	}

@@ -88,7 +88,7 @@ func TestPacersKeepTheClassesApart(t *testing.T) {
 	if due := p.due(now, false); due != slow|quick|rest || p.limit(due) != 50 {
 		t.Fatalf("at the start %b is due, with limit %d", due, p.limit(due))
 	}
-	p.read(slow|quick|rest, ofRest, false, now)
+	p.read(slow|quick|rest, ofRest, false, now, now)
 	if due := p.due(now, true); due != quick|rest {
 		t.Errorf("%b comes along with a settle, want all but the slow class", due)
 	}
@@ -98,14 +98,14 @@ func TestPacersKeepTheClassesApart(t *testing.T) {
 	if due := p.due(now.Add(100*time.Millisecond), false); due != quick|rest {
 		t.Errorf("%b is due after the quick interval", due)
 	}
-	p.read(slow, ofSlow, false, now)
+	p.read(slow, ofSlow, false, now, now)
 	if due := p.due(now.Add(4*time.Second), false); due&slow != 0 {
 		t.Error("the slow class does not keep its interval while its events come")
 	}
 	if next := p.next(); next != now.Add(quickPoll) {
 		t.Errorf("the next poll is due after %v", next.Sub(now))
 	}
-	if p.read(slow, ofSlow, true, now); !p.due(now, false).has(0) {
+	if p.read(slow, ofSlow, true, now, now); !p.due(now, false).has(0) {
 		t.Error("a backlog of the slow class waits")
 	}
 }
@@ -114,30 +114,30 @@ func TestPacer(t *testing.T) {
 	p := newPacer(Config{}.WithDefaults())
 	now := time.Unix(1000, 0)
 	for _, want := range []int{200, 800, 2000, 2000} {
-		p.read(p.limit, true, now)
+		p.read(p.limit, true, now, now)
 		if p.limit != want || !p.due(now) {
 			t.Errorf("under backlog: limit %d, due %v; want %d at once", p.limit, p.due(now), want)
 		}
 	}
-	p.read(3, false, now)
+	p.read(3, false, now, now)
 	if !p.due(now.Add(quickPoll)) || p.due(now) {
 		t.Errorf("after events the next poll is due at %v", p.next.Sub(now))
 	}
 	for range 20 {
-		p.read(0, false, now)
+		p.read(0, false, now, now)
 	}
 	if p.next.Sub(now) != quickPollMax || p.limit != 50 {
 		t.Errorf("without events: next poll after %v, limit %d", p.next.Sub(now), p.limit)
 	}
 	now = now.Add(lively)
-	if p.read(0, false, now); p.next.Sub(now) != 500*time.Millisecond {
+	if p.read(0, false, now, now); p.next.Sub(now) != 500*time.Millisecond {
 		t.Errorf("idle: next poll after %v", p.next.Sub(now))
 	}
 	seed := newPacer(Config{Batch: 50, BatchMax: 50, Interval: time.Millisecond}.WithDefaults())
-	if seed.read(50, true, now); seed.limit != 50 {
+	if seed.read(50, true, now, now); seed.limit != 50 {
 		t.Errorf("with the maximum at the batch size the limit grew to %d", seed.limit)
 	}
-	if seed.read(1, false, now); seed.next.Sub(now) != time.Millisecond {
+	if seed.read(1, false, now, now); seed.next.Sub(now) != time.Millisecond {
 		t.Errorf("polls are slower than the interval: %v", seed.next.Sub(now))
 	}
 }

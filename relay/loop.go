@@ -53,6 +53,7 @@ type loop struct {
 	republish *backoff
 	publishAt time.Time
 	pacers    *pacers
+	nap       nap
 	lookAsked time.Time // when the latest look at the writers was asked for
 	lookCame  time.Time
 	liftedAt  time.Time
@@ -76,6 +77,8 @@ type opened struct {
 type exchanged struct {
 	Exchange
 	read   *request
+	asked  time.Time
+	word   bool // the read answers a writer's word
 	result Result
 	err    error
 }
@@ -127,6 +130,10 @@ func (l *loop) run(take, work context.Context) error {
 		select {
 		case <-timer.C:
 		case <-l.member.changed:
+		case <-l.member.woken:
+			if l.nap.wake() {
+				l.pacers.wake()
+			}
 		case o := <-l.opened:
 			err = l.open(o)
 		case x := <-l.exchanged:

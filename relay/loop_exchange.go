@@ -39,6 +39,7 @@ func (l *loop) open(o opened) error {
 	}
 	l.flow.forgetHorizon()
 	l.lookAsked = time.Time{}
+	l.nap = nap{}
 	l.pacers.soon()
 	return nil
 }
@@ -68,13 +69,20 @@ func (l *loop) trade(ctx context.Context, now time.Time, reading bool) {
 	if len(l.flow.refused) > 0 && l.tenure.id != 0 {
 		x.Park = l.flow.nextPark()
 	}
-	if x.Settle == nil && x.Read == nil && x.Park == nil && x.Requests+x.Ghosts == 0 {
+	if l.nap.state != awake || x.read != nil && !x.read.catchUp {
+		x.Sleep = l.nap.word(l.maySleep(now))
+	}
+	if x.Settle == nil && x.Read == nil && x.Park == nil && x.Requests+x.Ghosts == 0 && x.Sleep == AsBefore {
 		return
 	}
-	x.Horizon = x.read != nil && l.lookDue(now)
+	if x.read != nil && !x.read.catchUp {
+		x.word = l.nap.takeWord()
+	}
+	x.Horizon = x.read != nil && (l.lookDue(now) || x.Sleep == Doze || l.nap.state == wary)
 	if x.Horizon {
 		l.lookAsked = now
 	}
+	x.asked = now
 	l.exchange = &x
 	l.busySince.Store(int64(now.Sub(l.start)))
 	session := l.session
@@ -84,6 +92,13 @@ func (l *loop) trade(ctx context.Context, now time.Time, reading bool) {
 		x.result, x.err = session.Exchange(xctx, x.Exchange)
 		l.exchanged <- x
 	}()
+}
+
+// maySleep tells whether writers may be asked to wake this relay: events come seldom, and those that come will be read.
+func (l *loop) maySleep(now time.Time) bool {
+	view, _ := l.member.latest()
+	return l.session.Wakes() && view.Listens && l.pacers.quiet(now) && !l.flow.stopped() && l.flow.lanes.Len() > 0 &&
+		!l.nap.restless(now)
 }
 
 // nextRead returns the read to make now, or nil. What had been held and what was not have their turns.
@@ -103,6 +118,9 @@ func (l *loop) nextRead(now time.Time) *request {
 		return nil
 	}
 	l.caughtUp = false
+	if l.nap.state != asleep && l.maySleep(now) {
+		due = l.pacers.due(now, true) // of all that writers wake this relay for
+	}
 	return l.flow.nextRead(l.pacers.limit(due), due, l.pacers.sweepDue(due, now))
 }
 
@@ -143,6 +161,8 @@ func (l *loop) settleExchange(x exchanged) error {
 	if x.read != nil && !x.read.catchUp {
 		l.pacers.took(x.read.classes, took, x.read.sweep, now)
 	}
+	l.nap.said(x.Sleep, x.result)
+	l.pacers.wary(l.nap.state == wary)
 	backwards := x.result.Horizon != nil && l.look(x, now)
 	if x.read != nil {
 		l.arrived(x, now)
@@ -167,7 +187,13 @@ func (l *loop) arrived(x exchanged, now time.Time) {
 	case x.read.catchUp:
 		l.catchUp = l.cfg.Batch
 	case counts:
-		l.pacers.read(x.read.classes, x.result.Events, x.result.More, now)
+		l.pacers.read(x.read.classes, x.result.Events, x.result.More, x.asked, now)
+		if x.word {
+			l.nap.answered(len(x.result.Events) > 0 || l.flow.expecting(), now)
+		}
+		if l.nap.woken { // while the read was on its way
+			l.pacers.wake()
+		}
 	}
 }
 

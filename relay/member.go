@@ -32,6 +32,7 @@ type member struct {
 	report func() Report            // what the beat tells; never called under mu
 
 	changed chan struct{} // tells the loop that state is new
+	woken   chan struct{} // tells the loop that a writer has committed
 
 	mu       sync.Mutex
 	state    tenure
@@ -54,6 +55,7 @@ type tenure struct {
 
 func newMember(store Store, cfg Config, ledger *ledger) *member {
 	return &member{store: store, cfg: cfg, log: cfg.Logger, ledger: ledger, changed: make(chan struct{}, 1),
+		woken:  make(chan struct{}, 1),
 		alive:  func(time.Time) bool { return true },
 		report: func() Report { return Report{} }}
 }
@@ -164,7 +166,7 @@ func (m *member) pauseUntil(ctx context.Context, ms Membership, next time.Time) 
 		case <-wctx.Done():
 		}
 	}()
-	err := ms.Wait(wctx)
+	err := ms.Wait(wctx, func() { signal(m.woken) })
 	cancel()
 	<-waited
 	if err != nil || ctx.Err() != nil || t.drained == nil {
@@ -243,9 +245,12 @@ func (m *member) announce(t tenure) {
 	m.notify()
 }
 
-func (m *member) notify() {
+func (m *member) notify() { signal(m.changed) }
+
+// signal leaves a word in a channel that holds one.
+func signal(c chan struct{}) {
 	select {
-	case m.changed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

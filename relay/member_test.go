@@ -83,7 +83,7 @@ func (m *fakeMembership) Leave(context.Context) error {
 	return nil
 }
 
-func (m *fakeMembership) Wait(ctx context.Context) error {
+func (m *fakeMembership) Wait(ctx context.Context, _ func()) error {
 	<-ctx.Done()
 	return nil
 }

@@ -1,6 +1,9 @@
 package relay
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// lively is how long after an event polls come every quickPoll to quickPollMax.
@@ -14,6 +17,7 @@ type pacer struct {
 	interval        time.Duration
 	batch, batchMax int
 	patient         bool // the interval is kept while events come
+	wary            bool // writers are at work who will wake nobody
 
 	sweepInterval time.Duration
 
@@ -36,8 +40,9 @@ func (p *pacer) due(now time.Time) bool { return !now.Before(p.next) }
 func (p *pacer) soon() { p.next = time.Time{} }
 
 // read takes in how many rows a poll brought and whether there are more. Under backlog the next poll is due at once
-// and asks for more, up to the maximum; while events come polls are quick.
-func (p *pacer) read(rows int, more bool, now time.Time) {
+// and asks for more, up to the maximum; while events come polls are quick. The last of these was asked for when no event
+// had come for a while, so that it could tell writers that the relay sleeps.
+func (p *pacer) read(rows int, more bool, asked, now time.Time) {
 	if rows > 0 {
 		p.last, p.quick = now, quickPoll
 	}
@@ -45,10 +50,14 @@ func (p *pacer) read(rows int, more bool, now time.Time) {
 	case more:
 		p.limit = min(4*p.limit, p.batchMax)
 		p.next = now
-	case now.Sub(p.last) < lively && !p.patient:
+	case asked.Sub(p.last) < lively && !p.patient:
 		p.limit = max(p.limit/2, p.batch)
 		p.next = now.Add(min(p.quick, p.interval))
 		p.quick = min(p.quick*5/4, quickPollMax)
+	case p.wary && !p.patient:
+		p.limit = p.batch
+		p.next = now.Add(min(p.quick, p.interval))
+		p.quick = min(p.quick*5/4, p.interval)
 	default:
 		p.limit = p.batch
 		p.next = now.Add(p.interval)
@@ -141,12 +150,12 @@ func (p *pacers) next() time.Time {
 }
 
 // read takes in what a poll of the classes brought; the events know their class.
-func (p *pacers) read(set classSet, events []*Event, more bool, now time.Time) {
+func (p *pacers) read(set classSet, events []*Event, more bool, asked, now time.Time) {
 	var rows [maxRules + 1]int
 	for _, e := range events {
 		rows[e.class]++
 	}
-	p.of(set, func(i int, c *pacer) { c.read(rows[i], more, now) })
+	p.of(set, func(i int, c *pacer) { c.read(rows[i], more, asked, now) })
 }
 
 // soon makes every poll due at once.
@@ -160,6 +169,27 @@ func (p *pacers) soon() {
 func (p *pacers) stir(now time.Time) {
 	for _, c := range p.each {
 		c.stir(now)
+	}
+}
+
+// wake makes the polls due at once that have no reason to wait.
+func (p *pacers) wake() {
+	for _, c := range p.each {
+		if !c.patient {
+			c.soon()
+		}
+	}
+}
+
+// quiet tells whether no class has had events lately.
+func (p *pacers) quiet(now time.Time) bool {
+	return !slices.ContainsFunc(p.each, func(c *pacer) bool { return !c.patient && now.Sub(c.last) < lively })
+}
+
+// wary takes in whether writers are at work who will wake nobody.
+func (p *pacers) wary(yes bool) {
+	for _, c := range p.each {
+		c.wary = yes
 	}
 }
 

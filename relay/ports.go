@@ -27,6 +27,8 @@ type Session interface {
 	Exchange(ctx context.Context, x Exchange) (Result, error)
 	// Claim takes rows as the skip-locked mode does: they stay locked until the Claim is settled or released.
 	Claim(ctx context.Context, r Read) (Claim, error)
+	// Wakes tells whether writers can be told that this relay sleeps, so that they wake it.
+	Wakes() bool
 	// Horizons tells whether the ids come one by one from a sequence, so that a Horizon proves something.
 	Horizons() bool
 	// Orders reads what stands there now.
@@ -37,6 +39,8 @@ type Session interface {
 
 // Exchange is one round trip to the database. Its parts happen in this order, in one transaction.
 type Exchange struct {
+	// Sleep is a word to writers that begin to write from now on.
+	Sleep Sleep
 	// Horizon asks for a look at the writers.
 	Horizon bool
 	Settle  []Ref
@@ -52,6 +56,15 @@ type Exchange struct {
 	Wanted Choice
 	Read   *Read
 }
+
+// Sleep is what a relay says to writers.
+type Sleep int
+
+const (
+	AsBefore Sleep = iota
+	Doze           // wake me
+	Rise           // wake me no more
+)
 
 // Parking is an event that Kafka refused, to be set aside.
 type Parking struct {
@@ -87,6 +100,8 @@ type TopicKey struct{ Topic, Key string }
 
 // Result is what an Exchange brought.
 type Result struct {
+	// Dozing answers Doze: the word is out. If not, it is to be tried again.
+	Dozing bool
 	// Settled counts the rows that the settle found unpublished.
 	Settled int
 	// Parked are the ids of the events that Park has set aside. A lane was lost, or the row is published or gone, where
@@ -149,8 +164,9 @@ type Membership interface {
 	Resize(ctx context.Context) error
 	// Leave sets all lanes free and ends the membership.
 	Leave(ctx context.Context) error
-	// Wait blocks until the context ends, or returns early with an error when the connection breaks.
-	Wait(ctx context.Context) error
+	// Wait blocks until the context ends, or returns early with an error when the connection breaks. It calls woken for
+	// each word of a writer, as soon as the writer's events can be read.
+	Wait(ctx context.Context, woken func()) error
 	Close()
 }
 
@@ -182,6 +198,7 @@ type View struct {
 	Generation int64     // goes up with every change of the number of lanes
 	Peers      []Peer    // all members, this one too, in order of id
 	Wanted     Choice    // the topics of this member's group; it stands while the group has members
+	Listens    bool      // Wait hears of writers
 	Pooled     bool      // a pooler stands between: the advisory lock proves nothing, the lease alone decides
 
 	Orders

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -58,6 +59,27 @@ func addUpFlags(cmd *cobra.Command, opts *postgres.MigrateOptions) {
 		fmt.Sprintf("lanes of a new outbox, a power of two up to 1024; bounds how many relays share it (default %d)",
 			postgres.DefaultLanes))
 	cmd.Flags().BoolVar(&opts.Headers, "headers", false, "add the optional column headers jsonb")
+	cmd.Flags().Var(wakeUpFlag{&opts.WakeUp}, "wake-up", "let writers wake relays that sleep, by a trigger that costs "+
+		"them next to nothing; --wake-up=false drops it; left out, it stays as it is")
+	cmd.Flags().Lookup("wake-up").NoOptDefVal = "true"
+}
+
+// wakeUpFlag is a boolean that also knows not to have been given.
+type wakeUpFlag struct{ *postgres.WakeUp }
+
+func (f wakeUpFlag) Type() string   { return "" }
+func (f wakeUpFlag) String() string { return "" }
+
+func (f wakeUpFlag) Set(text string) error {
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return errors.New("want true or false")
+	}
+	*f.WakeUp = postgres.WakeUpOff
+	if on {
+		*f.WakeUp = postgres.WakeUpOn
+	}
+	return nil
 }
 
 func newMigrateUp() *cobra.Command {
@@ -69,8 +91,13 @@ func newMigrateUp() *cobra.Command {
 them.
 
 An existing table is adopted: no column of it is changed, and its partial index is built concurrently. Running it
-again, or many at once, is safe.`,
+again, or many at once, is safe.
+
+With --wake-up an event that comes after a pause is sent within milliseconds, not at the relay's next poll: a trigger
+of the table notifies relays that sleep when the writer commits. It does so at no other time, and is refused where
+transactions are prepared for two-phase commits (max_prepared_transactions).`,
 		Example: `  posthaste migrate up
+  posthaste migrate up --wake-up
   posthaste migrate up --lanes 128 --headers --dry-run`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runMigration(cmd, opts, postgres.Migrate) },
@@ -139,7 +166,8 @@ func migrateItself(cmd *cobra.Command, opts postgres.MigrateOptions, print, gran
 		name, with string
 		met        bool
 	}{
-		{"lanes", "--print, or up", print}, {"headers", "--print, or up", print}, {"writer", "--print-grants", grants},
+		{"lanes", "--print, or up", print}, {"headers", "--print, or up", print},
+		{"wake-up", "--print, or up", print}, {"writer", "--print-grants", grants},
 		{"relay", "--print-grants", grants}, {"operator", "--print-grants", grants},
 		{"settle-delete", "--print-grants", grants},
 	} {

@@ -1,3 +1,4 @@
+drop function {{schema}}.wake_up();
 drop table {{schema}}.audit;
 drop table {{schema}}.topic_look;
 drop table {{schema}}.pause;

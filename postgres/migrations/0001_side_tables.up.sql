@@ -108,3 +108,23 @@ create table {{schema}}.audit (
     events bigint,                                 -- how many
     reason text                                    -- why
 );
+
+-- Wakes relays that sleep: a trigger of the outbox table calls it, see migrate --wake-up. A relay that sleeps holds a
+-- shared lock, so that the exclusive one can't be had. It is taken and given back in one expression, between whose parts
+-- nothing can end the statement, and tried twice, since another writer may have it for that moment. No snapshot is
+-- involved, so it is the same at every isolation level. Whatever goes wrong, the writer's transaction goes on.
+create function {{schema}}.wake_up() returns trigger language plpgsql as $$
+declare
+    class constant int := {{wake_class}};
+    key   constant int := tg_relid::pg_catalog.int4;
+begin
+    if not (pg_catalog.pg_try_advisory_lock(class, key) and pg_catalog.pg_advisory_unlock(class, key))
+       and not (pg_catalog.pg_try_advisory_lock(class, key) and pg_catalog.pg_advisory_unlock(class, key))
+       and pg_catalog.pg_notification_queue_usage() operator(pg_catalog.<) 0.5 then
+        perform pg_catalog.pg_notify(pg_catalog.concat('posthaste_', tg_relid), '');
+    end if;
+    return null;
+exception when others then
+    return null;
+end
+$$;

@@ -120,6 +120,7 @@ func (s *Postgres) initialize(ctx context.Context, config PostgresConfig) error 
 	}
 	if config.Durable {
 		settings["fsync"], settings["full_page_writes"] = "on", "on"
+		settings["max_prepared_transactions"] = "0" // as by default; the wake-up wants it so
 	}
 	if config.TLS != nil {
 		settings["ssl"] = "on"
