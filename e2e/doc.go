@@ -11,7 +11,7 @@
 // The servers are those of the test bed, or given by environment variable (package internal/testenv). Further settings:
 //
 //	POSTHASTE_E2E_SEED     repeats the faults and the load of a run, which prints its seed
-//	POSTHASTE_E2E_SECONDS  load of a chaos run, default 20; longer for a soak
+//	POSTHASTE_E2E_SECONDS  load of a chaos run, default 15; longer for a soak
 //	POSTHASTE_E2E_LONG     if not empty, outages and waits last as long as in the reports that the tests are about
 //	                       (minutes), and a chaos run 120 seconds; scripts/long sets it
 //	POSTHASTE_E2E_BINARY   a posthaste binary to test, instead of one built from this tree

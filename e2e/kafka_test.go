@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,45 +67,46 @@ type private struct {
 	network *proxy.Proxy
 }
 
-// The one of the suite starts when it is first wanted and is removed at the end of the run.
-var own struct {
+// own are the suite's two. Each starts when it is first wanted and is removed at the end of the run. A test has one for
+// itself alone, in its subtests the same.
+var own = struct {
+	free chan *private
+
 	sync.Mutex
-	kafka *private
-	err   error
+	holders map[string]*private // by the test's name without those of subtests
+}{free: make(chan *private, 2), holders: make(map[string]*private)}
+
+func init() {
+	for range cap(own.free) {
+		own.free <- &private{}
+	}
 }
 
+// ownKafka returns the one that the test has, and waits for one that is free if it has none.
 func ownKafka(t *testing.T) *private {
 	t.Helper()
-	takeOwn(t)
-	own.Lock()
-	defer own.Unlock()
-	if own.kafka == nil && own.err == nil {
-		own.kafka, own.err = startPrivate()
-	}
-	if own.err != nil {
-		t.Fatalf("this test does harm to a broker, so it starts its own: %v", own.err)
-	}
-	return own.kafka
-}
-
-// ownTurn is held by the test that has the suite's own broker, ownHolder is its name without those of subtests.
-var (
-	ownTurn   = make(chan struct{}, 1)
-	ownHolder atomic.Value
-)
-
-// takeOwn waits until the broker is free and gives it to the test, unless that has it.
-func takeOwn(t *testing.T) {
 	root, _, _ := strings.Cut(t.Name(), "/")
-	if ownHolder.Load() == root {
-		return
+	own.Lock()
+	k := own.holders[root]
+	own.Unlock()
+	if k == nil {
+		k = <-own.free
+		own.Lock()
+		own.holders[root] = k
+		own.Unlock()
+		t.Cleanup(func() {
+			own.Lock()
+			delete(own.holders, root)
+			own.Unlock()
+			own.free <- k
+		})
 	}
-	ownTurn <- struct{}{}
-	ownHolder.Store(root)
-	t.Cleanup(func() {
-		ownHolder.Store("")
-		<-ownTurn
-	})
+	if k.cluster == nil {
+		if err := k.start(); err != nil {
+			t.Fatalf("this test does harm to a broker, so it starts its own: %v", err)
+		}
+	}
+	return k
 }
 
 // ownSecret is the password of secureUser at the suite's own broker.
@@ -122,24 +122,24 @@ var guarded = map[string]string{
 	"log.initial.task.delay.ms":       "1000", // not thirty seconds
 }
 
-func removeOwn() error {
-	own.Lock()
-	defer own.Unlock()
-	if own.kafka == nil {
-		return nil
+func removeOwn() (err error) {
+	for range cap(own.free) {
+		if k := <-own.free; k.cluster != nil {
+			err = errors.Join(err, k.remove())
+		}
 	}
-	return own.kafka.remove()
+	return err
 }
 
 // byProxy is the listener that is reached by the proxy.
 const byProxy = "PROXY"
 
-func startPrivate() (*private, error) {
+func (k *private) start() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	network, err := proxy.New("")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	kafka, err := servers.StartKafka(ctx, servers.KafkaConfig{
 		Brokers: 1,
@@ -152,11 +152,11 @@ func startPrivate() (*private, error) {
 	})
 	if err != nil {
 		network.Close()
-		return nil, err
+		return err
 	}
-	k := &private{cluster: kafka, broker: kafka.Brokers[0], network: network}
+	k.cluster, k.broker, k.network = kafka, kafka.Brokers[0], network
 	network.Aim(k.broker.Listener(byProxy))
-	return k, nil
+	return nil
 }
 
 func (k *private) remove() error {

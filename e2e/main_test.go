@@ -33,7 +33,7 @@ type withServers struct{ *testing.M }
 func (m withServers) Run() int {
 	code := m.M.Run()
 	if err := removeOwn(); err != nil {
-		fmt.Fprintln(os.Stderr, "remove the suite's own broker:", err)
+		fmt.Fprintln(os.Stderr, "remove the suite's own brokers:", err)
 		return max(code, 1)
 	}
 	return code
@@ -116,7 +116,7 @@ func onlyLong(t *testing.T) {
 func loadTime(t *testing.T) time.Duration {
 	given := os.Getenv("POSTHASTE_E2E_SECONDS")
 	if given == "" {
-		return span(20*time.Second, 2*time.Minute)
+		return span(15*time.Second, 2*time.Minute)
 	}
 	seconds, err := strconv.Atoi(given)
 	if err != nil || seconds < 5 {
