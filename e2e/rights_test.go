@@ -39,11 +39,7 @@ func TestRelayUnderLeastRights(t *testing.T) {
 			r := b.start(spec)
 			const events = 60
 			for range events {
-				_, err := service.Exec(b.ctx, `
-					insert into outbox_event
-					    (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
-					values (gen_random_uuid(), 'Order', 'k', 'order.confirmed.v1', '{"n": 1}', $1, 'k')`, b.topics[0])
-				if err != nil {
+				if _, err := service.Exec(b.ctx, insertAlone, b.topics[0], "k"); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -56,6 +52,11 @@ func TestRelayUnderLeastRights(t *testing.T) {
 		})
 	}
 }
+
+// insertAlone needs no right but to insert.
+const insertAlone = `
+insert into outbox_event (event_id, aggregate_type, aggregate_id, event_type, payload, topic, partition_key)
+values (gen_random_uuid(), 'Order', $2, 'order.confirmed.v1', '{"n": 1}', $1, $2)`
 
 // grants returns the SQL of posthaste migrate --print-grants.
 func (b *bed) grants(flags ...string) string {

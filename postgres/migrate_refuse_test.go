@@ -178,6 +178,9 @@ func TestMigrateRefusals(t *testing.T) {
 		"column of another type": {[]string{"drop table outbox_event",
 			"create table outbox_event (id bigint primary key, payload text)"},
 			postgres.MigrateOptions{}, postgres.ErrColumn, "column payload is text, want jsonb"},
+		// The test servers are such.
+		"wake-up beside prepared transactions": {nil, postgres.MigrateOptions{WakeUp: postgres.WakeUpOn},
+			postgres.ErrWakeUp, "max_prepared_transactions is 10"},
 		"read-only": {[]string{"set default_transaction_read_only = on"}, postgres.MigrateOptions{},
 			postgres.ErrReadOnly, "read-only"},
 	}
