@@ -23,9 +23,8 @@ type membership struct {
 	// listening is the oid of the table whose writers' notifications are asked for, 0 while none are.
 	listening uint32
 
-	sql    memberSQL
-	orders ordersSQL
-	check  check
+	sql   memberSQL
+	check check
 }
 
 // memberSQL holds the statements with their names filled in.
@@ -33,7 +32,7 @@ type memberSQL struct {
 	// local has the settings of a transaction; "" where the session has them.
 	local string
 
-	beat, peers, lanes, evict, lock, take, release, leave, resizeLock, resize string
+	beat, view, evict, lock, take, release, leave, resizeLock, resize string
 }
 
 // Join puts a row into the member table. The advisory lock is taken before the row can be seen, so a member that others
@@ -52,9 +51,8 @@ func (s *Store) Join(ctx context.Context) (relay.Membership, error) {
 		return nil, fmt.Errorf("join the relays of outbox %s: %w", outbox.Names.Table, err)
 	}
 	n := outbox.Names
-	m.orders = newOrdersSQL(n)
 	m.sql = memberSQL{
-		beat: n.sql(beatSQL), peers: n.sql(peersSQL), lanes: n.sql(lanesSQL), evict: n.sql(evictSQL),
+		beat: n.sql(beatSQL), evict: n.sql(evictSQL),
 		lock: n.sql(outboxLockSQL), take: n.sql(takeSQL), release: n.sql(releaseSQL), leave: n.sql(leaveSQL),
 		resizeLock: n.sql(resizeLockSQL), resize: n.sql(resizeSQL),
 	}
@@ -124,19 +122,32 @@ update {{schema}}.member set
         then ($2 - published) / extract(epoch from clock_timestamp() - beat_at)::float8 end
 where id = $1 returning clock_timestamp()`
 
-	// peersSQL tries the lock of every other member; the tries end with the transaction. Who can be locked is gone.
-	peersSQL = `
-select id, beat, case when session and id <> $3 and $4 then pg_try_advisory_xact_lock($2, id) else false end
-from {{schema}}.member where outbox = $1 order by id`
-
-	lanesSQL = `
-select o.generation, coalesce(o.next_lanes, 0),
+	// viewSQL is all that a beat looks at, as one statement: an idle relay makes two a second beside its polls. It tries
+	// the lock of every other member; the tries end with the transaction. Who can be locked is gone.
+	viewSQL = `
+select peers.*, o.generation, coalesce(o.next_lanes, 0),
        array(select coalesce(l.owner, 0) from {{schema}}.lane l where l.outbox = o.id order by l.lane),
        array(select l.epoch from {{schema}}.lane l where l.outbox = o.id order by l.lane),
        coalesce(o.topics, '{}'),
-       array(select t from {{schema}}.outbox g, unnest(g.topics) t where g.name = o.name and o.topics is null)
-from {{schema}}.outbox o where o.id = $1`
+       array(select t from {{schema}}.outbox g, unnest(g.topics) t where g.name = o.name and o.topics is null),
+       {{last}}, orders.*
+from {{schema}}.outbox o, (
+    select array_agg(id), array_agg(beat), array_agg(gone) from (
+        select id, beat,
+               case when session and id <> $3 and $4 then pg_try_advisory_xact_lock($2, id) else false end as gone
+        from {{schema}}.member where outbox = $1 order by id) member
+) peers, (` + ordersSQL + `) orders
+where o.id = $1`
 )
+
+// viewOf is viewSQL for an outbox: the sequence is read where its last value bounds ids to come.
+func viewOf(o *Outbox) string {
+	last := "-1"
+	if o.SequenceTrusted {
+		last = "(" + lastValueSQL + o.Sequence + ")"
+	}
+	return o.Names.sql(viewSQL, "{{last}}", last, "{{outbox}}", "$5")
+}
 
 // batch begins a pipeline, which is one transaction.
 func (m *membership) batch() *pgx.Batch {
@@ -157,8 +168,10 @@ func (m *membership) Beat(ctx context.Context, r relay.Report) (relay.View, erro
 	}
 	v := relay.View{Pooled: m.pooled, Last: -1, Listens: m.listening != 0}
 	evicted := false
-	var owners []int
-	var epochs []int64
+	var ids, owners []int
+	var beats, epochs []int64
+	var gone []bool
+	var orders ordersRow
 	var ours, others []relay.Pattern
 	batch := m.batch()
 	waiting, err := waitingJSON(r.Waiting)
@@ -173,23 +186,21 @@ func (m *membership) Beat(ctx context.Context, r relay.Report) (relay.View, erro
 		}
 		return err
 	})
-	batch.Queue(m.sql.peers, m.outbox.ID, m.outbox.LockClass, m.id, !m.pooled).Query(func(rows pgx.Rows) (err error) {
-		v.Peers, err = pgx.CollectRows(rows, pgx.RowToStructByPos[relay.Peer])
-		return err
-	})
-	batch.Queue(m.sql.lanes, m.outbox.ID).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&v.Generation, &v.NextLanes, &owners, &epochs, &ours, &others)
-	})
-	m.orders.queue(batch, m.outbox.BaseID, &v.Orders)
-	if m.outbox.SequenceTrusted {
-		batch.Queue(lastValueSQL + m.outbox.Sequence).QueryRow(func(row pgx.Row) error { return row.Scan(&v.Last) })
-	}
+	batch.Queue(viewOf(m.outbox), m.outbox.ID, m.outbox.LockClass, m.id, !m.pooled, m.outbox.BaseID).QueryRow(
+		func(row pgx.Row) error {
+			return row.Scan(append([]any{&ids, &beats, &gone, &v.Generation, &v.NextLanes, &owners, &epochs, &ours,
+				&others, &v.Last}, orders.dest()...)...)
+		})
 	if err := m.conn.SendBatch(ctx, batch).Close(); err != nil {
 		return v, fmt.Errorf("beat as member %d: %w", m.id, advised(err))
 	}
 	if evicted {
 		return v, relay.ErrEvicted
 	}
+	for i, id := range ids {
+		v.Peers = append(v.Peers, relay.Peer{ID: id, Beat: beats[i], Gone: gone[i]})
+	}
+	v.Orders = orders.orders()
 	for i, owner := range owners {
 		v.Lanes = append(v.Lanes, relay.Lane{Owner: owner, Epoch: epochs[i]})
 	}

@@ -14,73 +14,60 @@ import (
 	"posthaste.dev/posthaste/relay"
 )
 
-const (
-	// parkedSQL is one row whatever is parked: each part ends at the first row of an index.
-	parkedSQL = `
-select exists (select from {{schema}}.parked where outbox = $1 and scope = 'key'),
-       exists (select from {{schema}}.parked where outbox = $1 and scope = 'aggregate'),
-       (select id from {{schema}}.parked where outbox = $1 and scope = 'event' order by outbox desc, id desc limit 1),
-       exists (select from {{schema}}.parked where outbox = $1 and request is not null)`
+// ordersSQL is one row whatever is parked: each part of it ends at the first row of an index. Looks of before the last
+// minute were seen by every relay, or are of no use any more.
+const ordersSQL = `
+select exists (select from {{schema}}.parked where outbox = {{outbox}} and scope = 'key') as keys,
+       exists (select from {{schema}}.parked where outbox = {{outbox}} and scope = 'aggregate') as aggregates,
+       (select id from {{schema}}.parked where outbox = {{outbox}} and scope = 'event'
+        order by outbox desc, id desc limit 1) as highest,
+       exists (select from {{schema}}.parked where outbox = {{outbox}} and request is not null) as requests,
+       (select jsonb_agg(jsonb_build_object('ID', id, 'Topic', topic, 'Key', key, 'Reason', reason) order by id)
+        from {{schema}}.pause where outbox = {{outbox}}) as pauses,
+       (select jsonb_agg(jsonb_build_object('Topic', topic, 'Asked', asked_at))
+        from {{schema}}.topic_look
+        where outbox = {{outbox}} and asked_at > clock_timestamp() - interval '1 minute') as looks`
 
-	pausesSQL = `select id, topic, key, reason from {{schema}}.pause where outbox = $1 order by id`
-
-	// looksSQL: an older one was seen by every relay, or is of no use any more.
-	looksSQL = `
-select topic, asked_at from {{schema}}.topic_look
-where outbox = $1 and asked_at > clock_timestamp() - interval '1 minute'`
-)
-
-// ordersSQL are the three with their names filled in.
-type ordersSQL struct{ parked, pauses, looks string }
-
-func newOrdersSQL(n Names) ordersSQL {
-	return ordersSQL{n.sql(parkedSQL), n.sql(pausesSQL), n.sql(looksSQL)}
-}
-
-// queue puts the looks into a pipeline; what they find will be in the orders.
-func (q ordersSQL) queue(batch *pgx.Batch, base int32, o *relay.Orders) {
-	batch.Queue(q.parked, base).QueryRow(func(row pgx.Row) error {
-		var keys, aggregates bool
-		var highest *int64
-		err := row.Scan(&keys, &aggregates, &highest, &o.Requests)
-		o.ParkedUpTo = math.MinInt64
-		if keys {
-			o.Parked = append(o.Parked, relay.ScopeKey)
-		}
-		if aggregates {
-			o.Parked = append(o.Parked, relay.ScopeAggregate)
-		}
-		if highest != nil {
-			o.Parked, o.ParkedUpTo = append(o.Parked, relay.ScopeEvent), *highest
-		}
-		return err
-	})
-	batch.Queue(q.pauses, base).Query(func(rows pgx.Rows) (err error) {
-		o.Pauses, err = pgx.CollectRows(rows, scanPause)
-		return err
-	})
-	batch.Queue(q.looks, base).Query(func(rows pgx.Rows) (err error) {
-		o.Looks, err = pgx.CollectRows(rows, pgx.RowToStructByPos[relay.TopicLook])
-		return err
-	})
-}
-
-func scanPause(row pgx.CollectableRow) (relay.Pause, error) {
-	var p relay.Pause
-	var topic, key *string
-	err := row.Scan(&p.ID, &topic, &key, &p.Reason)
-	p.Scope = pauseScope(topic, key)
-	return p, err
-}
-
-// Orders is one pipeline.
-func (s *session) Orders(ctx context.Context) (o relay.Orders, err error) {
-	batch := &pgx.Batch{}
-	s.orders.queue(batch, s.outbox.BaseID, &o)
-	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
-		return o, fmt.Errorf("read what is parked and paused: %w", err)
+// ordersRow is what ordersSQL returns.
+type ordersRow struct {
+	keys, aggregates, requests bool
+	highest                    *int64
+	pauses                     []struct {
+		ID         int
+		Topic, Key *string
+		Reason     string
 	}
-	return o, nil
+	looks []relay.TopicLook
+}
+
+func (r *ordersRow) dest() []any {
+	return []any{&r.keys, &r.aggregates, &r.highest, &r.requests, &r.pauses, &r.looks}
+}
+
+func (r *ordersRow) orders() relay.Orders {
+	o := relay.Orders{ParkedUpTo: math.MinInt64, Requests: r.requests, Looks: r.looks}
+	if r.keys {
+		o.Parked = append(o.Parked, relay.ScopeKey)
+	}
+	if r.aggregates {
+		o.Parked = append(o.Parked, relay.ScopeAggregate)
+	}
+	if r.highest != nil {
+		o.Parked, o.ParkedUpTo = append(o.Parked, relay.ScopeEvent), *r.highest
+	}
+	for _, p := range r.pauses {
+		o.Pauses = append(o.Pauses, relay.Pause{ID: p.ID, Scope: pauseScope(p.Topic, p.Key), Reason: p.Reason})
+	}
+	return o
+}
+
+// Orders is one statement.
+func (s *session) Orders(ctx context.Context) (relay.Orders, error) {
+	var row ordersRow
+	if err := s.conn.QueryRow(ctx, s.orders, s.outbox.BaseID).Scan(row.dest()...); err != nil {
+		return relay.Orders{}, fmt.Errorf("read what is parked and paused: %w", err)
+	}
+	return row.orders(), nil
 }
 
 // ownedSQL are the lanes of a member, locked so that none moves before the transaction has ended: a park, or a release,

@@ -29,7 +29,7 @@ type session struct {
 	look     []string // the sequence, then the writers; nil where they prove nothing
 	park     string
 
-	orders  ordersSQL
+	orders  string
 	release releaseTexts
 
 	ghostsFrom int64 // parked events above it are looked at next
@@ -43,7 +43,7 @@ func newSession(conn *pgx.Conn, outbox *Outbox, pooled bool, cfg Config) *sessio
 	if cfg.Settle == relay.SettleDelete {
 		s.settle = outbox.Names.sql(outbox.widen(deleteSQL))
 	}
-	s.park, s.orders, s.release = outbox.fill(parkSQL), newOrdersSQL(outbox.Names), newReleaseTexts(outbox)
+	s.park, s.orders, s.release = outbox.fill(parkSQL), outbox.Names.sql(ordersSQL, "{{outbox}}", "$1"), newReleaseTexts(outbox)
 	if outbox.SequenceTrusted {
 		s.look = []string{lastValueSQL + outbox.Sequence, writersOf(outbox.Names)}
 	}
