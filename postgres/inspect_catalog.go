@@ -66,6 +66,7 @@ type column struct {
 	typeOID         uint32
 	typeName        string
 	notNull         bool
+	loose           bool // different texts may be equal by its collation
 	defaultText     string
 	identity        string
 	generated       string
@@ -195,6 +196,7 @@ func (c *catalog) readTable(ctx context.Context, db reader) error {
 
 const columnsSQL = `
 select a.attnum, a.attname, a.atttypid, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+       exists (select from pg_collation l where l.oid = a.attcollation and not l.collisdeterministic),
        coalesce(pg_get_expr(d.adbin, d.adrelid), ''), a.attidentity::text, a.attgenerated::text,
        coalesce(has_column_privilege(a.attrelid, a.attnum, 'select'), false),
        coalesce(has_column_privilege(a.attrelid, a.attnum, 'update'), false)
@@ -211,7 +213,7 @@ func (c *catalog) readColumns(ctx context.Context, db reader) error {
 	}
 	var col column
 	_, err = pgx.ForEachRow(rows, []any{&col.number, &col.name, &col.typeOID, &col.typeName, &col.notNull,
-		&col.defaultText, &col.identity, &col.generated, &col.mayRead, &col.mayPut}, func() error {
+		&col.loose, &col.defaultText, &col.identity, &col.generated, &col.mayRead, &col.mayPut}, func() error {
 		c.columns = append(c.columns, col)
 		return nil
 	})

@@ -142,6 +142,9 @@ func (c *catalog) judgeColumns() []Problem {
 				fix = "do without it by POSTHASTE_COLUMNS=" + want.name +
 					"=, or change its type (this rewrites the table)"
 			}
+		case col.loose:
+			cause = "has a collation that is not deterministic: different texts would count as one topic or key"
+			fix += "type " + col.typeName + ` collate "C" (its indexes are built anew)`
 		case want.name == "published_at" && col.notNull:
 			cause, fix = "may not be null, so every event counts as published", fix+"drop not null"
 		case want.name == "published_at" && col.defaultText != "":

@@ -32,6 +32,10 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 			"published_at has a default", "alter column published_at drop default"},
 		"null key": {[]string{"alter table outbox_event alter partition_key drop not null"}, postgres.ErrColumn,
 			"partition_key may be null", "alter column partition_key set not null"},
+		"loose topics": {[]string{
+			"create collation public.loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+			"alter table outbox_event alter topic type text collate public.loose"}, postgres.ErrColumn,
+			"not deterministic", `alter column topic type text collate "C"`},
 		"no index": {[]string{"drop index ix_outbox_event_unpublished"}, postgres.ErrIndex,
 			"no valid index on (id) where published_at is null", "migrate up"},
 		"other predicate": {[]string{"drop index ix_outbox_event_unpublished",
