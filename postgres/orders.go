@@ -215,6 +215,15 @@ func (s *session) queueRelease(batch *pgx.Batch, x relay.Exchange, result *relay
 
 func (s *session) queueReleased(batch *pgx.Batch, text string, x relay.Exchange, result *relay.Result, limit int,
 	more ...any) {
+	st := releaseStatement(text, x, limit, more...)
+	batch.Queue(st.String(), st.args...).Query(func(rows pgx.Rows) error {
+		released, err := pgx.CollectRows(rows, scanReleased)
+		result.Released = append(result.Released, released...)
+		return err
+	})
+}
+
+func releaseStatement(text string, x relay.Exchange, limit int, more ...any) *statement {
 	st := &statement{args: append([]any{x.Member, limit}, more...)}
 	head, tail, _ := strings.Cut(text, "{{wanted}}")
 	st.add(head)
@@ -222,11 +231,7 @@ func (s *session) queueReleased(batch *pgx.Batch, text string, x relay.Exchange,
 		st.choose(wantedCase, x.Wanted)
 	}
 	st.add(tail)
-	batch.Queue(st.String(), st.args...).Query(func(rows pgx.Rows) error {
-		released, err := pgx.CollectRows(rows, scanReleased)
-		result.Released = append(result.Released, released...)
-		return err
-	})
+	return st
 }
 
 // parkArgs are the arguments of parkSQL.

@@ -87,6 +87,7 @@ from generate_series(1, 50000) n`))
 				}
 			}
 			explainLooks(t, conn, names)
+			explainSides(t, conn, names)
 			scopes := []relay.Scope{{Kind: relay.ScopeTopic, Topic: "x"}, {Kind: relay.ScopeKey, Topic: "t", Key: "x"},
 				{Kind: relay.ScopeKeyOfAll, Key: "y"},
 				{Kind: relay.ScopeAggregate, AggregateType: "a", AggregateID: "z", Key: "z"},
