@@ -14,14 +14,18 @@ import (
 	"posthaste.dev/posthaste/relay"
 )
 
-// ordersSQL is one row whatever is parked: each part of it ends at the first row of an index. Looks of before the last
+// ordersSQL is one row whatever is parked: each part of it ends at the first row of an index. The order is that of the
+// index, so that no statistics, which may be old, make a walk over the table look as short. Looks of before the last
 // minute were seen by every relay, or are of no use any more.
 const ordersSQL = `
-select exists (select from {{schema}}.parked where outbox = {{outbox}} and scope = 'key') as keys,
-       exists (select from {{schema}}.parked where outbox = {{outbox}} and scope = 'aggregate') as aggregates,
+select exists (select from {{schema}}.parked where outbox = {{outbox}} and scope = 'key'
+               order by outbox, hashtext(key) limit 1 offset 0) as keys,
+       exists (select from {{schema}}.parked where outbox = {{outbox}} and scope = 'aggregate'
+               order by outbox, hashtext(aggregate_id) limit 1 offset 0) as aggregates,
        (select id from {{schema}}.parked where outbox = {{outbox}} and scope = 'event'
         order by outbox desc, id desc limit 1) as highest,
-       exists (select from {{schema}}.parked where outbox = {{outbox}} and request is not null) as requests,
+       exists (select from {{schema}}.parked where outbox = {{outbox}} and request is not null
+               order by outbox, id limit 1 offset 0) as requests,
        (select jsonb_agg(jsonb_build_object('ID', id, 'Topic', topic, 'Key', key, 'Reason', reason) order by id)
         from {{schema}}.pause where outbox = {{outbox}}) as pauses,
        (select jsonb_agg(jsonb_build_object('Topic', topic, 'Asked', asked_at))
