@@ -2,11 +2,13 @@ package kafka
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 
+	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"posthaste.dev/posthaste/internal/wire"
@@ -31,28 +33,64 @@ const createdAtFormat = "2006-01-02T15:04:05.999999Z07:00"
 // the time of sending: a record with its event's own time, older than the topic's retention, would be acknowledged
 // and then deleted.
 func newRecord(e *relay.Event) (*kgo.Record, error) {
-	id := e.EventID.String()
-	headers := make([]kgo.RecordHeader, 0, 8)
-	headers = append(headers, kgo.RecordHeader{Key: HeaderEventID, Value: []byte(id)})
-	for _, h := range [...]struct{ name, value string }{
-		{HeaderEventType, e.EventType}, {HeaderAggregateType, e.AggregateType}, {HeaderAggregateID, e.AggregateID},
-	} {
-		if h.value != "" {
-			headers = append(headers, kgo.RecordHeader{Key: h.name, Value: []byte(h.value)})
-		}
+	const longest = 36 + len(createdAtFormat) + 20 // of id, time and number
+	w := recordWriter{
+		values: make([]byte, 0,
+			longest+len(e.EventType)+len(e.AggregateType)+len(e.AggregateID)+len(e.Key)),
+		headers: make([]kgo.RecordHeader, 0, 6),
 	}
+	w.add(HeaderEventID, appendUUID(w.values, e.EventID))
+	w.addText(HeaderEventType, e.EventType)
+	w.addText(HeaderAggregateType, e.AggregateType)
+	w.addText(HeaderAggregateID, e.AggregateID)
 	if !e.CreatedAt.IsZero() {
-		created := e.CreatedAt.UTC().AppendFormat(nil, createdAtFormat)
-		headers = append(headers, kgo.RecordHeader{Key: HeaderCreatedAt, Value: created})
+		w.add(HeaderCreatedAt, e.CreatedAt.UTC().AppendFormat(w.values, createdAtFormat))
 	}
-	headers = append(headers, kgo.RecordHeader{Key: HeaderOutboxID, Value: strconv.AppendInt(nil, e.ID, 10)})
+	w.add(HeaderOutboxID, strconv.AppendInt(w.values, e.ID, 10))
 	if e.Headers != nil {
 		var err error
-		if headers, err = appendHeaders(headers, e.Headers); err != nil {
-			return nil, fmt.Errorf("headers of event %s: %w; the column takes one object of string values", id, err)
+		if w.headers, err = appendHeaders(w.headers, e.Headers); err != nil {
+			return nil, fmt.Errorf("headers of event %s: %w; the column takes one object of string values",
+				e.EventID, err)
 		}
 	}
-	return &kgo.Record{Topic: e.Topic, Key: []byte(e.Key), Value: e.Payload, Headers: headers}, nil
+	return &kgo.Record{Topic: e.Topic, Key: w.take(append(w.values, e.Key...)), Value: e.Payload, Headers: w.headers},
+		nil
+}
+
+// recordWriter keeps all short values of a record in one piece of memory: one for each was most of what the relay
+// allocated.
+type recordWriter struct {
+	values  []byte
+	headers []kgo.RecordHeader
+}
+
+// take takes over what was appended to the values, and returns that alone.
+func (w *recordWriter) take(values []byte) []byte {
+	one := values[len(w.values):len(values):len(values)]
+	w.values = values
+	return one
+}
+
+func (w *recordWriter) add(name string, values []byte) {
+	w.headers = append(w.headers, kgo.RecordHeader{Key: name, Value: w.take(values)})
+}
+
+// addText leaves out what the table does not have.
+func (w *recordWriter) addText(name, value string) {
+	if value != "" {
+		w.add(name, append(w.values, value...))
+	}
+}
+
+func appendUUID(to []byte, id uuid.UUID) []byte {
+	for i, part := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
+		if i > 0 {
+			to = append(to, '-')
+		}
+		to = hex.AppendEncode(to, part)
+	}
+	return to
 }
 
 var errNoObject = errors.New("not an object")
