@@ -2,13 +2,16 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
+	"context"
+	"errors"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
-
-	"github.com/twmb/franz-go/pkg/kgo"
+	"time"
 
 	"posthaste.dev/posthaste/internal/testenv"
 )
@@ -22,140 +25,190 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A small run through all of it, but for the relay of this project, which is built elsewhere.
+// The subjects that TestRun gives each scenario: together all of them, and for each scenario one that does all its
+// steps. What takes longest comes first.
+var tried = [][2]string{
+	{"waiting", "posthaste"},
+	{"burst", "posthaste"},
+	{"drain", "handwritten-50,posthaste-skip-locked,mark-bound,ceiling"},
+	{"idle", "posthaste"},
+	{"slow-broker", "posthaste"},
+	{"writers-cost", "posthaste"},
+	{"steady-1k", "floor,posthaste-strict"},
+	{"lone", "floor,posthaste-wakeup"},
+	{"held-xmin", "posthaste"},
+	{"relays", "posthaste"},
+	{"steady-5k", "posthaste"},
+	{"steady-10k", "handwritten-1000"},
+	{"many-topics", "posthaste-sync"},
+	{"drain-100k-keys", "posthaste-delete"},
+}
+
+// A small run through all of it.
 func TestRun(t *testing.T) {
-	testenv.Require(t, testenv.DatabaseURL)
-	testenv.Require(t, testenv.KafkaBrokers)
-	o, err := parse([]string{"--events", "10000", "--rounds", "1", "--rate", "200", "--steady", "1s", "--warm", "0"})
+	t.Parallel()
+	o := small(t)
+	o.posthaste = filepath.Join(t.TempDir(), "posthaste")
+	build := exec.Command("go", "build", "-o", o.posthaste, "posthaste.dev/posthaste/cmd/posthaste")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build posthaste: %v\n%s", err, out)
+	}
+	var scenarios, subjects []string
+	for _, one := range tried {
+		scenarios = append(scenarios, one[0])
+		subjects = append(subjects, strings.Split(one[1], ",")...)
+	}
+	for _, scenario := range o.allScenarios() {
+		if !slices.Contains(scenarios, scenario.name) {
+			t.Errorf("%s is not tried", scenario.name)
+		}
+	}
+	for _, subject := range o.allSubjects() {
+		if !slices.Contains(subjects, subject.Name()) {
+			t.Errorf("%s is not tried", subject.Name())
+		}
+	}
+	// They wait most of the time, so there are more of them at once than cores.
+	var wg sync.WaitGroup
+	places := make(chan struct{}, 6)
+	for _, one := range tried {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			o := o
+			o.scenarios, o.subjects = one[0], one[1]
+			began := time.Now()
+			report := runOf(t, o)
+			for _, f := range report.Failures {
+				t.Errorf("%s: %s: %s", f.Scenario, f.Subject, f.Error)
+			}
+			checkFigures(t, o.scenarios, report)
+			t.Logf("%s: %.1f s", o.scenarios, time.Since(began).Seconds())
+		})
+	}
+	wg.Wait()
+}
+
+// small are options for the least work that goes through all steps.
+func small(t *testing.T) options {
+	t.Helper()
+	for _, key := range []string{testenv.DatabaseURL, testenv.KafkaBrokers, testenv.Kafka3Brokers} {
+		testenv.Require(t, key)
+	}
+	o, err := parse([]string{"--quick"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	subjects, err := choose("subject", "handwritten-50,mark-bound", o.allSubjects())
+	o.size.Small, o.size.Large, o.size.Topics, o.size.Waiting = 2000, 2000, 3, 1000
+	o.size.Steady, o.size.Writing, o.size.Burst, o.size.Lone = 300*time.Millisecond, 100*time.Millisecond, 100, 1
+	o.size.Delays = []time.Duration{5 * time.Millisecond}
+	return o
+}
+
+func runOf(t *testing.T, o options) *report {
+	t.Helper()
+	r, err := newRunner(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := runner{options: o, subjects: subjects, scenarios: o.allScenarios()}
+	var said bytes.Buffer
+	r.progress = &said
 	report, err := r.run(t.Context())
 	if err != nil {
+		t.Errorf("%s: %v\n%s", o.scenarios, err, &said)
+		return newReport()
+	}
+	return report
+}
+
+// checkFigures checks that each subject has one value of each figure that makes sense, and what the bars ask for.
+func checkFigures(t *testing.T, scenario string, r *report) {
+	t.Helper()
+	if len(r.Results) == 0 {
+		t.Errorf("%s: no figures", scenario)
+	}
+	for _, one := range r.Results {
+		nothing := one.Name == "reordered" || strings.HasSuffix(one.Unit, "of a core") || one.Unit == "B/event" ||
+			one.Name == "PostgreSQL CPU" // in ticks of 10 ms
+		if len(one.Values) != 1 || one.Median < 0 || one.Median == 0 && !nothing {
+			t.Errorf("%s: %s: %s: values %v", scenario, one.Subject, one.Name, one.Values)
+		}
+	}
+	want := map[string]int{"steady-5k": 7, "idle": 4, "slow-broker": 3, "waiting": 12}[scenario]
+	if figures := len(r.Results); want > 0 && figures != want {
+		t.Errorf("%s: %d figures, want %d", scenario, figures, want)
+	}
+}
+
+// One that fails does not keep the others from their figures, and has none itself.
+func TestFailureOfASubject(t *testing.T) {
+	t.Parallel()
+	o := small(t)
+	o.posthaste, o.rounds = "/bin/false", 2
+	o.scenarios, o.subjects = "drain", "posthaste,mark-bound"
+	report := runOf(t, o)
+	if err := report.failed(); err == nil || !strings.Contains(err.Error(), "1 measurements failed") {
+		t.Errorf("failed() = %v, want one failure, since who failed is not tried again", err)
+	}
+	if one, ok := report.find("drain", "mark-bound", "drain"); !ok || len(one.Values) != 2 {
+		t.Errorf("the other subject has values %v, want two", one.Values)
+	}
+	if _, ok := report.find("drain", "posthaste", "drain"); ok {
+		t.Error("the subject that failed has figures")
+	}
+}
+
+// A subject that is fast once gets the large backlog ever after, a slow one never.
+func TestSized(t *testing.T) {
+	t.Parallel()
+	o := small(t)
+	ctx := t.Context()
+	o.size.Large = 3000
+	g := newGrounds(o)
+	g.scratch = t.TempDir()
+	defer func() {
+		if err := g.close(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	drains := func(want int) {
+		t.Helper()
+		if d, err := g.sized(ctx, usual(0), markBound{}, 1); err != nil || d.events != want {
+			t.Errorf("drained %d events, %v; want %d", d.events, err, want)
+		}
+	}
+	g.fast = 1
+	drains(o.size.Large)
+	clear(g.slow)
+	g.fast = 1e9
+	drains(o.size.Small)
+	g.fast = 1
+	drains(o.size.Small)
+}
+
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	o := small(t)
+	o.scenarios, o.subjects, o.save = "drain", "mark-bound", filepath.Join(t.TempDir(), "results.json")
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := newRunner(o)
+	if err != nil {
 		t.Fatal(err)
 	}
-	var figures []string
-	for _, one := range report.Results {
-		if len(one.Values) != 1 || one.Median <= 0 {
-			t.Errorf("%s %s %s: values %v", one.Scenario, one.Subject, one.Name, one.Values)
+	// Whoever says that a measurement begins is cut off there.
+	r.progress = writerFunc(func(text []byte) {
+		if bytes.Contains(text, []byte("drain: mark-bound")) {
+			cancel()
 		}
-		if one.Subject == "handwritten-50" && one.Ratio != 1 {
-			t.Errorf("%s of the first subject has ratio %f, want 1", one.Name, one.Ratio)
-		}
-		figures = append(figures, one.Scenario+" "+one.Subject+" "+one.Name)
+	})
+	if _, err := r.run(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("run = %v, want that it was canceled", err)
 	}
-	want := []string{
-		"drain handwritten-50 drain", "drain handwritten-50 relay cpu",
-		"drain mark-bound drain", "drain mark-bound relay cpu",
-		"held-xmin handwritten-50 free", "held-xmin handwritten-50 held", "held-xmin handwritten-50 kept",
-		"steady handwritten-50 p50", "steady handwritten-50 p99", "steady handwritten-50 max",
-		"steady handwritten-50 load", "steady handwritten-50 relay cpu",
-	}
-	if !slices.Equal(figures, want) {
-		t.Errorf("figures\n%s\nwant\n%s", strings.Join(figures, "\n"), strings.Join(want, "\n"))
+	if _, err := os.Stat(o.save); err != nil {
+		t.Errorf("nothing was saved: %v", err)
 	}
 }
 
-func TestVerdict(t *testing.T) {
-	record := func(id, key, value string, partition int32) *kgo.Record {
-		return &kgo.Record{
-			Key: []byte(key), Value: []byte(value), Partition: partition,
-			Headers: []kgo.RecordHeader{{Key: "event_id", Value: []byte(id)}},
-		}
-	}
-	a, b, c := record("a", "k", "1", 0), record("b", "k", "2", 0), record("c", "l", "3", 1)
-	tests := map[string]struct {
-		records []*kgo.Record
-		want    string // empty if sound
-	}{
-		"sound":                   {[]*kgo.Record{a, b, c}, ""},
-		"another key in between":  {[]*kgo.Record{a, c, b}, ""},
-		"lost":                    {[]*kgo.Record{a, b}, "1 events lost, 0 repeated or unknown, 0 changed, 0 re"},
-		"repeated":                {[]*kgo.Record{a, b, c, a}, "0 events lost, 1 repeated or unknown, 0 changed, 0 re"},
-		"unknown":                 {[]*kgo.Record{a, b, c, record("x", "k", "1", 0)}, "0 events lost, 1 repeated"},
-		"without id":              {[]*kgo.Record{a, b, c, {}}, "0 events lost, 1 repeated or unknown"},
-		"changed":                 {[]*kgo.Record{a, b, record("c", "l", "3.0", 1)}, "1 changed, 0 reordered"},
-		"reordered":               {[]*kgo.Record{b, a, c}, "0 changed, 1 reordered"},
-		"a key on two partitions": {[]*kgo.Record{a, record("b", "k", "2", 1), c}, "0 changed, 1 reordered"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			v := verdict{
-				open:  map[string]event{"a": {1, "k", "1"}, "b": {2, "k", "2"}, "c": {3, "l", "3"}},
-				lines: map[string]line{},
-			}
-			for _, rec := range test.records {
-				v.take(rec)
-			}
-			switch err := v.err(); {
-			case test.want == "" && err != nil:
-				t.Error(err)
-			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
-				t.Errorf("error %v, want %q", err, test.want)
-			}
-		})
-	}
-}
+type writerFunc func([]byte)
 
-func TestReport(t *testing.T) {
-	subjects := options{}.allSubjects()
-	var r report
-	for _, values := range [][2]float64{{100, 250}, {300, 500}, {200, 600}} {
-		r.add("drain", "posthaste", []Figure{{"drain", "events/s", values[1]}})
-		r.add("drain", "handwritten-50", []Figure{{"drain", "events/s", values[0]}})
-	}
-	r.order(subjects)
-	if one := r.Results[1]; one.Subject != "posthaste" || one.Median != 500 || one.Ratio != 2.5 {
-		t.Errorf("second result %+v, want posthaste with median 500 and ratio 2.5", one)
-	}
-	var table, data bytes.Buffer
-	if err := r.writeTable(&table); err != nil {
-		t.Fatal(err)
-	}
-	if fields := strings.Fields(table.String()); !slices.Contains(fields, "2.50") {
-		t.Errorf("the table lacks the ratio:\n%s", &table)
-	}
-	if err := r.writeJSON(&data); err != nil {
-		t.Fatal(err)
-	}
-	var again report
-	if err := json.Unmarshal(data.Bytes(), &again); err != nil || len(again.Results) != 2 {
-		t.Errorf("JSON gives %d results, %v; want 2", len(again.Results), err)
-	}
-}
-
-func TestRefusals(t *testing.T) {
-	tests := map[string]string{
-		"--rounds 0":                   "--rounds",
-		"--events 1":                   "--events",
-		"--rate 0":                     "--rate",
-		"--steady 1ms":                 "--steady",
-		"drain":                        "not understood",
-		"--subjects posthaste,nothing": `no "nothing"`,
-		"--scenarios draining":         `no "draining"`,
-	}
-	for args, want := range tests {
-		t.Run(args, func(t *testing.T) {
-			args := append(strings.Fields(args), "--database", "postgres://localhost:1/none", "--kafka", "localhost:1")
-			if strings.HasPrefix(args[0], "drain") {
-				args = append(args[1:], args[0])
-			}
-			if err := run(t.Context(), args); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error %v, want one with %q", err, want)
-			}
-		})
-	}
-}
-
-func TestMedian(t *testing.T) {
-	for want, values := range map[float64][]float64{2.5: {4, 1, 3, 2}, 3: {9, 3, 1}, 7: {7}} {
-		if m := median(values); m != want {
-			t.Errorf("median of %v is %f, want %f", values, m, want)
-		}
-	}
-}
+func (f writerFunc) Write(text []byte) (int, error) { f(text); return len(text), nil }

@@ -10,31 +10,36 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// watch is a consumer that notes when it got each event.
+// watch is a consumer that notes when it got each event, by number.
 type watch struct {
 	client *kgo.Client
 	done   chan struct{}
 	mu     sync.Mutex
-	came   map[string]time.Time
+	came   map[int]time.Time
 	news   chan struct{} // closed and replaced when something comes
 }
 
 func (p place) watch(ctx context.Context) (*watch, error) {
-	from := map[int32]kgo.Offset{} // the ends, asked for now: "at the end" would be found out at a time of its own
-	err := p.onKafka(func(admin *kadm.Client) error {
-		ends, err := admin.ListEndOffsets(ctx, p.topic)
-		ends.Each(func(o kadm.ListedOffset) { from[o.Partition] = kgo.NewOffset().At(o.Offset) })
+	// From the ends, asked for now: "at the end" would be found out at a time of its own.
+	from := map[string]map[int32]kgo.Offset{}
+	err := onKafka(p.brokers, func(admin *kadm.Client) error {
+		ends, err := admin.ListEndOffsets(ctx, p.topics...)
+		ends.Each(func(o kadm.ListedOffset) {
+			if from[o.Topic] == nil {
+				from[o.Topic] = map[int32]kgo.Offset{}
+			}
+			from[o.Topic][o.Partition] = kgo.NewOffset().At(o.Offset)
+		})
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start consumer: %w", err)
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(p.brokers...),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{p.topic: from}))
+	client, err := kgo.NewClient(kgo.SeedBrokers(p.brokers...), kgo.ConsumePartitions(from))
 	if err != nil {
 		return nil, fmt.Errorf("start consumer: %w", err)
 	}
-	w := &watch{client: client, done: make(chan struct{}), came: map[string]time.Time{}, news: make(chan struct{})}
+	w := &watch{client: client, done: make(chan struct{}), came: map[int]time.Time{}, news: make(chan struct{})}
 	go w.run()
 	return w, nil
 }
@@ -49,8 +54,8 @@ func (w *watch) run() {
 		now := time.Now()
 		w.mu.Lock()
 		fetches.EachRecord(func(rec *kgo.Record) {
-			if id := eventID(rec); w.came[id].IsZero() {
-				w.came[id] = now
+			if n := numberOf(rec.Value); w.came[n].IsZero() {
+				w.came[n] = now
 			}
 		})
 		close(w.news)
@@ -59,8 +64,8 @@ func (w *watch) run() {
 	}
 }
 
-// wait waits until so many events have come. It gives up when none comes for half a minute.
-func (w *watch) wait(ctx context.Context, events int) error {
+// wait waits until so many events have come. It gives up when the subject ends, or nothing comes for half a minute.
+func (w *watch) wait(ctx context.Context, t team, events int) error {
 	for {
 		w.mu.Lock()
 		n, news := len(w.came), w.news
@@ -70,18 +75,20 @@ func (w *watch) wait(ctx context.Context, events int) error {
 		}
 		select {
 		case <-news:
+		case <-t.ended():
+			return t.failure("wait for events", nil)
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(30 * time.Second):
-			return fmt.Errorf("wait for events: %d of %d came", n, events)
+			return t.failure(fmt.Sprintf("wait for events: %d of %d came", n, events), nil)
 		}
 	}
 }
 
-func (w *watch) arrival(eventID string) time.Time {
+func (w *watch) arrival(n int) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.came[eventID]
+	return w.came[n]
 }
 
 func (w *watch) close() {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -11,54 +10,54 @@ import (
 // heldXmin is a drain beside a transaction that stays open for all of it, elsewhere in the cluster: dead entries of the
 // index stay where they are, and whoever polls from the beginning walks over all of them each time. How much of the
 // normal rate is left?
-type heldXmin struct {
-	drain
-	options options
-	runs    map[string]int // by subject
+type heldXmin struct{ runs map[string]int } // by subject
+
+func (o options) heldXminScenarios() []Scenario {
+	h := heldXmin{map[string]int{}}
+	return []Scenario{{
+		name: "held-xmin", about: "a backlog beside a transaction that stays open elsewhere", rounds: 3,
+		usual: []string{"handwritten-50", "posthaste", "posthaste-delete"},
+		fits:  func(t traits) bool { return t.ships && t.settles }, run: h.run,
+	}}
 }
 
-func (*heldXmin) Name() string        { return "held-xmin" }
-func (*heldXmin) Fits(s Subject) bool { return s.Ships() }
-
-// Run drains twice, one right after the other, so that both meet the same machine. Which is first alternates: the first
+// run drains twice, one right after the other, so that both meet the same machine. Which is first alternates: the first
 // leaves the server work, such as a checkpoint.
-func (h *heldXmin) Run(ctx context.Context, p place, s Subject) ([]Figure, error) {
-	var free, held float64
-	var err error
-	drains := []func(){
-		func() { free, _, err = h.once(ctx, p, s) },
-		func() { held, err = h.beside(ctx, p, s) },
+func (h heldXmin) run(ctx context.Context, g *grounds, s Subject) ([]Figure, error) {
+	var free, held drained
+	drains := []func() error{
+		func() (err error) {
+			free, err = g.drain(ctx, usual(g.size.Small), s, 1)
+			return err
+		},
+		func() (err error) {
+			held, err = g.beside(ctx, s)
+			return err
+		},
 	}
 	first := h.runs[s.Name()] % 2
 	h.runs[s.Name()]++
 	for i := range drains {
-		if drains[(first+i)%2](); err != nil {
+		if err := drains[(first+i)%2](); err != nil {
 			return nil, err
 		}
 	}
-	return []Figure{{"free", "events/s", free}, {"held", "events/s", held}, {"kept", "of free", held / free}}, nil
+	return []Figure{
+		{Name: "free", Unit: "events/s", Value: free.rate}, {Name: "held", Unit: "events/s", Value: held.rate},
+		{Name: "kept", Unit: "of free", Value: held.rate / free.rate},
+	}, nil
 }
 
-// beside drains in a new place while a transaction of another database is open. It has drawn a transaction id, as any
-// that writes does; all snapshots taken since count it as running.
-func (h *heldXmin) beside(ctx context.Context, p place, s Subject) (rate float64, err error) {
-	holder, err := pgx.Connect(ctx, h.options.database)
-	if err != nil {
-		return 0, fmt.Errorf("open a transaction: %w", err)
-	}
-	defer holder.Close(context.WithoutCancel(ctx))
-	_, err = holder.Exec(ctx, `begin isolation level repeatable read; select txid_current()`)
-	if err != nil {
-		return 0, fmt.Errorf("open a transaction: %w", err)
-	}
-	other, err := newPlace(ctx, h.options, p.scratch)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, other.close(ctx, h.options)) }()
-	if err := s.Prepare(ctx, other); err != nil {
-		return 0, err
-	}
-	rate, _, err = h.once(ctx, other, s)
-	return rate, err
+// beside drains while a transaction of another database is open. It has drawn a transaction id, as any that writes
+// does; all snapshots taken since count it as running.
+func (g *grounds) beside(ctx context.Context, s Subject) (d drained, err error) {
+	err = g.withServer(ctx, func(holder *pgx.Conn) error {
+		_, err := holder.Exec(ctx, `begin isolation level repeatable read; select txid_current()`)
+		if err != nil {
+			return fmt.Errorf("open a transaction: %w", err)
+		}
+		d, err = g.drain(ctx, usual(g.size.Small), s, 1)
+		return err
+	})
+	return d, err
 }

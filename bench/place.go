@@ -2,114 +2,164 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"posthaste.dev/posthaste/postgres"
 )
 
-// place is where one measurement happens: a database and a topic of its own.
+// place is where one measurement happens: a database and topics of its own.
 type place struct {
+	grounds *grounds
+	name    string // of the database
 	dsn     string
 	brokers []string
-	topic   string
-	scratch string    // folder of the run
+	topics  []string
+	ledger  *ledger
 	db      *pgx.Conn // of the bench itself
 }
 
-// partitions of the topic.
+// partitions of a topic, where there are not many.
 const partitions = 12
 
-// newPlace makes a place; the caller closes it.
-func newPlace(ctx context.Context, o options, scratch string) (p place, err error) {
-	unique := make([]byte, 5)
-	rand.Read(unique)
-	name := "bench_" + hex.EncodeToString(unique)
-	u, err := url.Parse(o.database)
+// place makes a place with the subject's own things in it; the caller closes it. Two places of one layout must not be
+// open at the same time: they have the same topics.
+func (g *grounds) place(ctx context.Context, l layout, s Subject) (p place, err error) {
+	template, err := g.template(ctx, l)
 	if err != nil {
-		return place{}, errors.New("make database: --database is no URL; " +
-			"want postgres://user:password@host:port/database")
+		return place{}, err
 	}
-	u.Path = "/" + name
-	p = place{dsn: u.String(), brokers: strings.Split(o.brokers, ","), topic: name, scratch: scratch}
-	if err := onServer(ctx, o, "create database "+name); err != nil {
-		return place{}, fmt.Errorf("make database: %w", err)
+	g.mu.Lock()
+	g.places++
+	p.name = fmt.Sprintf("%s_%d", g.name, g.places)
+	g.mu.Unlock()
+	if p.dsn, err = g.dsn(p.name); err != nil {
+		return place{}, err
 	}
-	if p.db, err = pgx.Connect(ctx, p.dsn); err != nil {
-		return place{}, fmt.Errorf("connect to database: %w", err)
+	p.grounds, p.brokers, p.topics = g, g.kafka(l), l.topicsOf(template)
+	p.ledger = &ledger{keys: l.keys, run: l.run, topics: p.topics, next: 1 + l.events}
+	if err := g.copyDatabase(ctx, template, p.name, l.events+l.published >= 50_000); err != nil {
+		return place{}, err
 	}
-	if err := p.migrate(ctx); err != nil {
-		return place{}, fmt.Errorf("make outbox: %w", err)
-	}
-	err = p.onKafka(func(admin *kadm.Client) error {
-		created, err := admin.CreateTopics(ctx, partitions, -1, nil, p.topic)
+	defer func() {
 		if err != nil {
-			return err
+			err = errors.Join(err, p.close(ctx))
 		}
-		return created.Error()
-	})
-	if err != nil {
-		return place{}, fmt.Errorf("make topic: %w", err)
+	}()
+	if p.db, err = pgx.Connect(ctx, p.dsn); err != nil {
+		return p, fmt.Errorf("connect to database: %w", err)
 	}
-	return p, nil
+	if err := p.makeTopics(ctx); err != nil {
+		return p, fmt.Errorf("make topics: %w", err)
+	}
+	return p, s.Prepare(ctx, p)
 }
 
-// migrate makes the outbox as every subject finds it, side tables included.
-func (p place) migrate(ctx context.Context) error {
-	names, err := postgres.ParseNames(postgres.DefaultTable, postgres.DefaultSchema)
+// makeTopics makes the topics, which the place before this one may have deleted a moment ago, and waits until each
+// broker knows them by the ids that they have now.
+func (p place) makeTopics(ctx context.Context) error {
+	parts := int32(partitions)
+	if len(p.topics) > 1 {
+		parts = 1
+	}
+	ids := map[string]kadm.TopicID{}
+	err := onKafka(p.brokers, func(admin *kadm.Client) error {
+		created, err := admin.CreateTopics(ctx, parts, -1, nil, p.topics...)
+		for _, t := range created {
+			if t.Err != nil && err == nil {
+				err = fmt.Errorf("%s: %w", t.Topic, t.Err)
+			}
+			ids[t.Topic] = t.ID
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	_, err = postgres.Migrate(ctx, p.db, names, postgres.MigrateOptions{})
-	return err
+	for _, broker := range p.brokers {
+		for known := false; !known; {
+			err := onKafka([]string{broker}, func(admin *kadm.Client) error {
+				topics, err := admin.ListTopics(ctx, p.topics...)
+				known = err == nil
+				for name, id := range ids {
+					t := topics[name]
+					known = known && t.Err == nil && t.ID == id && ready(t.Partitions, int(parts))
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if !known && !pause(ctx, 20*time.Millisecond) {
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
 }
 
-// unpublished counts the events that are, from an id on.
-func (p place) unpublished(ctx context.Context, from int64) (n int, err error) {
-	err = p.db.QueryRow(ctx, `select count(*) from outbox_event where published_at is null and id >= $1`, from).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("count events: %w", err)
+// ready tells whether all partitions have a leader.
+func ready(partitions kadm.PartitionDetails, want int) bool {
+	for _, part := range partitions {
+		if part.Err != nil || part.Leader < 0 {
+			return false
+		}
 	}
-	return n, nil
+	return len(partitions) == want
 }
 
 // close takes the place away, even when the run was interrupted.
-func (p place) close(ctx context.Context, o options) error {
-	ctx = context.WithoutCancel(ctx)
-	p.db.Close(ctx)
-	err := onServer(ctx, o, "drop database "+p.topic+" with (force)")
-	return errors.Join(err, p.onKafka(func(admin *kadm.Client) error {
-		_, err := admin.DeleteTopics(ctx, p.topic)
+func (p place) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if p.db != nil {
+		p.db.Close(ctx)
+	}
+	err := p.grounds.onServer(ctx, "drop database if exists "+p.name+" with (force)")
+	return errors.Join(err, onKafka(p.brokers, func(admin *kadm.Client) error {
+		deleted, err := admin.DeleteTopics(ctx, p.topics...)
+		for _, t := range deleted {
+			if err == nil && !errors.Is(t.Err, kerr.UnknownTopicOrPartition) {
+				err = t.Err
+			}
+		}
 		return err
 	}))
 }
 
-func onServer(ctx context.Context, o options, sql string) error {
-	admin, err := pgx.Connect(ctx, o.database)
-	if err != nil {
-		return err
-	}
-	defer admin.Close(ctx)
-	_, err = admin.Exec(ctx, sql)
-	return err
-}
-
-func (p place) onKafka(do func(*kadm.Client) error) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(p.brokers...))
+func onKafka(brokers []string, do func(*kadm.Client) error) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	return do(kadm.NewClient(client))
+}
+
+// preload writes a backlog in one transaction and returns the first of its numbers.
+func (p place) preload(ctx context.Context, events int) (first int, err error) {
+	l := p.ledger
+	first = l.take(events)
+	if _, err := p.db.Exec(ctx, preload, l.keys, l.run, l.topics, first, first+events-1); err != nil {
+		return 0, fmt.Errorf("write events: %w", err)
+	}
+	return first, nil
+}
+
+// unpublished counts the events that are, from an id on.
+func (p place) unpublished(ctx context.Context, from int64) (n int, err error) {
+	err = p.db.QueryRow(ctx, `select count(*) from outbox_event where published_at is null and id >= $1
+		and topic = any($2)`, from, p.topics).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count events: %w", err)
+	}
+	return n, nil
 }
 
 // environment is all that a subject's process sees: no setting of the user's own leaks into a measurement.

@@ -15,6 +15,7 @@ import (
 var relays = map[string]func(ctx context.Context, db *pgx.Conn, args []string) error{
 	"handwritten": runHandwritten,
 	"markbound":   runMarkBound,
+	"ceiling":     runCeiling,
 }
 
 func runRelay(ctx context.Context, name string, args []string) error {
@@ -26,12 +27,11 @@ func runRelay(ctx context.Context, name string, args []string) error {
 	return relays[name](ctx, db, args)
 }
 
+func brokersOf() []string { return strings.Split(os.Getenv("KAFKA_BROKERS"), ",") }
+
 // newProducer returns the safest producer of franz-go, which is its default: idempotent, acks=all. Records go at once.
-func newProducer() (*kgo.Client, error) {
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(strings.Split(os.Getenv("KAFKA_BROKERS"), ",")...),
-		kgo.ProducerLinger(0),
-	)
+func newProducer(brokers []string, more ...kgo.Opt) (*kgo.Client, error) {
+	client, err := kgo.NewClient(append(more, kgo.SeedBrokers(brokers...), kgo.ProducerLinger(0))...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Kafka: %w", err)
 	}

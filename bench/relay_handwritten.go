@@ -21,7 +21,7 @@ func runHandwritten(ctx context.Context, db *pgx.Conn, args []string) error {
 	if err != nil {
 		return fmt.Errorf("read batch size: %w", err)
 	}
-	producer, err := newProducer()
+	producer, err := newProducer(brokersOf())
 	if err != nil {
 		return err
 	}

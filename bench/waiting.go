@@ -2,35 +2,21 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
 
-// waiting is a drain and a steady load while much else waits, in front of it: a topic that does not exist, a key behind
-// an event that was refused, many such keys, many events that were set aside alone. How much of the normal rate is
-// left, what becomes of the latency, and how soon is a relay at work that starts, or takes over, in that state?
-type waiting struct {
-	drain   drain
-	steady  steady
-	options options
+// waitingScenarios are a drain and a steady load while much else waits, in front of it: a topic that does not exist, a
+// key behind an event that was refused, many such keys, many events that were set aside alone. How much of the normal
+// rate is left, what becomes of the latency, and how soon is a relay at work that starts, or takes over, in that state?
+func (o options) waitingScenarios() []Scenario {
+	return []Scenario{{
+		name: "waiting", about: fmt.Sprintf("a backlog, 1,000 events/s, and a take-over, behind %s events that wait",
+			digits(float64(o.size.Waiting+o.size.Waiting/5+o.size.Waiting/100+o.size.Waiting/10))),
+		rounds: 3, usual: []string{"posthaste"}, run: waiting,
+		fits: func(t traits) bool { return t.lanes }, // only one subject knows how to set an event aside
+	}}
 }
-
-func (waiting) Name() string { return "waiting" }
-
-// Fits: only one subject knows how to set an event aside.
-func (waiting) Fits(s Subject) bool {
-	_, ours := s.(*posthaste)
-	return ours
-}
-
-// What waits: rows of a missing topic, rows behind one held key, held keys with a row each, events parked alone.
-const (
-	missingRows  = 1_000_000
-	behindOneKey = 200_000
-	heldKeys     = 10_000
-	parkedAlone  = 100_000
-)
 
 const (
 	waiters = `
@@ -49,19 +35,20 @@ select distinct on (partition_key) 1, id, event_id, topic, partition_key, aggreg
 from outbox_event where topic = $1 order by partition_key, id`
 )
 
-// fill puts into the place what waits.
-func (waiting) fill(ctx context.Context, p place) error {
+// putWaiting puts into the place what waits.
+func (p place) putWaiting(ctx context.Context) error {
+	all := p.grounds.size.Waiting
 	for _, w := range []struct {
 		topic, keys string
 		n, rows     int
 		park        string
 	}{
-		{"missing", "m-", 1000, missingRows, ""},
-		{"behind", "one-", 1, behindOneKey, "key"},
-		{"held", "held-", heldKeys, heldKeys, "key"},
-		{"alone", "alone-", parkedAlone, parkedAlone, "event"},
+		{"missing", "m-", 1000, all, ""},
+		{"behind", "one-", 1, all / 5, "key"},
+		{"held", "held-", all / 100, all / 100, "key"},
+		{"alone", "alone-", all / 10, all / 10, "event"},
 	} {
-		topic := p.topic + "-" + w.topic
+		topic := p.topics[0] + "-" + w.topic
 		if _, err := p.db.Exec(ctx, waiters, topic, w.keys, w.n, w.rows); err != nil {
 			return fmt.Errorf("write what waits: %w", err)
 		}
@@ -72,73 +59,76 @@ func (waiting) fill(ctx context.Context, p place) error {
 			return fmt.Errorf("park what waits: %w", err)
 		}
 	}
-	_, err := p.db.Exec(ctx, "vacuum analyze")
-	return err
+	return nil
 }
 
-// Run does all of it in the place as it is and then, with what waits, in another one.
-func (w waiting) Run(ctx context.Context, p place, s Subject) ([]Figure, error) {
-	free, _, err := w.drain.once(ctx, p, s)
+// waiting does all of it in a place as it is and then, with what waits, in another one.
+func waiting(ctx context.Context, g *grounds, s Subject) ([]Figure, error) {
+	free, err := g.inPlace(ctx, usual(0), s, func(p place) ([]Figure, error) { return p.behind(ctx, s, false) })
 	if err != nil {
 		return nil, err
 	}
-	freely, err := w.steady.Run(ctx, p, s)
+	beside, err := g.inPlace(ctx, usual(0), s, func(p place) ([]Figure, error) { return p.behind(ctx, s, true) })
 	if err != nil {
 		return nil, err
 	}
-	other, err := newPlace(ctx, w.options, p.scratch)
-	if err != nil {
-		return nil, err
+	figures := []Figure{
+		{Name: "drain kept", Unit: "of free", Value: beside[0].Value / free[0].Value},
+		{Name: "p99", Unit: "of free", Value: beside[2].Value / free[2].Value},
 	}
-	beside, err := w.beside(ctx, other, s)
-	err = errors.Join(err, other.close(ctx, w.options))
-	if err != nil {
-		return nil, err
+	for i := range free {
+		free[i].Name, beside[i].Name = "free: "+free[i].Name, "behind: "+beside[i].Name
+		figures = append(figures, free[i], beside[i])
 	}
-	return append([]Figure{
-		{"free", "events/s", free}, {"drain kept", "of free", beside[0].Value / free},
-		{"free p99", "ms", freely[1].Value}, {"p99", "of free", beside[2].Value / freely[1].Value},
-	}, beside...), nil
+	return figures, nil
 }
 
-func (w waiting) beside(ctx context.Context, p place, s Subject) ([]Figure, error) {
-	if err := s.Prepare(ctx, p); err != nil {
+// behind drains a backlog and carries a steady load, behind what waits if the place is to be full of it.
+func (p place) behind(ctx context.Context, s Subject, full bool) ([]Figure, error) {
+	g := p.grounds
+	if full {
+		if err := p.putWaiting(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := p.preload(ctx, g.size.Small); err != nil {
 		return nil, err
 	}
-	if err := w.fill(ctx, p); err != nil {
-		return nil, err
+	if _, err := p.db.Exec(ctx, "vacuum analyze"); err != nil {
+		return nil, fmt.Errorf("write what waits: %w", err)
 	}
-	rate, _, err := w.drain.once(ctx, p, s)
+	d, err := p.drain(ctx, p, s, g.size.Small, 1)
 	if err != nil {
 		return nil, err
 	}
-	load, err := w.steady.Run(ctx, p, s)
+	load, err := p.steady(ctx, p, s, 1, 1000)
 	if err != nil {
 		return nil, err
 	}
-	started, tookOver, err := w.handOver(ctx, p, s)
-	return []Figure{{"beside what waits", "events/s", rate}, {"p50 there", "ms", load[0].Value},
-		{"p99 there", "ms", load[1].Value}, {"start there", "s", started.Seconds()},
-		{"take-over there", "s", tookOver.Seconds()}}, err
+	started, tookOver, err := p.handOver(ctx, s)
+	return []Figure{
+		{Name: "drain", Unit: "events/s", Value: d.rate}, load[0], load[1],
+		{Name: "start", Unit: "s", Value: started.Seconds()}, {Name: "take-over", Unit: "s", Value: tookOver.Seconds()},
+	}, err
 }
 
 // handOver times a relay from its start, and another one from the kill of the first, to the first event that each
 // settles.
-func (w waiting) handOver(ctx context.Context, p place, s Subject) (started, tookOver time.Duration, err error) {
-	settles := func(r *running) error {
-		var eventID string
-		var id int64
-		err := p.db.QueryRow(ctx, insert, fmt.Sprint("hand-over-", time.Now().UnixNano()), 0, p.topic).Scan(&eventID)
-		if err == nil {
-			err = p.db.QueryRow(ctx, `select id from outbox_event where event_id = $1`, eventID).Scan(&id)
+func (p place) handOver(ctx context.Context, s Subject) (started, tookOver time.Duration, err error) {
+	settles := func(t team) error {
+		first, err := p.preload(ctx, 1)
+		if err != nil {
+			return err
 		}
+		var id int64
+		err = p.db.QueryRow(ctx, `select id from outbox_event where event_id = $1`, p.ledger.eventID(first)).Scan(&id)
 		if err != nil {
 			return fmt.Errorf("write an event: %w", err)
 		}
-		return p.settled(ctx, r, id)
+		return p.settled(ctx, t, id)
 	}
 	began := time.Now()
-	first, err := start(s, p)
+	first, err := start(s, p, 1)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -147,25 +137,27 @@ func (w waiting) handOver(ctx context.Context, p place, s Subject) (started, too
 		return 0, 0, err
 	}
 	started = time.Since(began)
-	second, err := start(s, p)
+	second, err := start(s, p, 1)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer second.kill()
-	for members := 0; members < 2; {
-		err := p.db.QueryRow(ctx, `select count(distinct owner) from posthaste.lane`).Scan(&members)
-		if err != nil {
-			return 0, 0, fmt.Errorf("wait for the second relay: %w", err)
-		}
+	owners := func(what, sql string, want int) error {
+		return second.until(ctx, what, func() (bool, error) {
+			var n int
+			err := p.db.QueryRow(ctx, sql).Scan(&n)
+			return n == want, err
+		})
+	}
+	if err := owners("wait for the second relay", `select count(distinct owner) from posthaste.lane`, 2); err != nil {
+		return 0, 0, err
 	}
 	began = time.Now()
 	first.kill()
-	for owners := 2; owners > 1; {
-		err := p.db.QueryRow(ctx,
-			`select count(distinct owner) + count(*) filter (where owner is null) from posthaste.lane`).Scan(&owners)
-		if err != nil {
-			return 0, 0, fmt.Errorf("wait for the take-over: %w", err)
-		}
+	err = owners("wait for the take-over",
+		`select count(distinct owner) + count(*) filter (where owner is null) from posthaste.lane`, 1)
+	if err != nil {
+		return 0, 0, err
 	}
 	if err := settles(second); err != nil {
 		return 0, 0, err
