@@ -78,7 +78,7 @@ where l.locktype = 'relation' and l.mode = 'RowExclusiveLock'
 
 func writersOf(n Names) string { return n.sql(writersSQL) }
 
-// Exchange runs one pipeline: look, settle, park, release, read.
+// Exchange runs one pipeline: look, park, release, read, settle.
 func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result, error) {
 	var result relay.Result
 	if s.outdated() {
@@ -97,13 +97,6 @@ func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result,
 			return err
 		})
 	}
-	ids, eventIDs := split(x.Settle)
-	if len(x.Settle) > 0 {
-		batch.Queue(s.settle, ids, eventIDs).Exec(func(tag pgconn.CommandTag) error {
-			result.Settled = int(tag.RowsAffected())
-			return nil
-		})
-	}
 	if len(x.Park) > 0 {
 		batch.Queue(s.park, parkArgs(x.Member, x.Park)...).Query(func(rows pgx.Rows) (err error) {
 			result.Parked, err = pgx.CollectRows(rows, pgx.RowTo[int64])
@@ -113,6 +106,13 @@ func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result,
 	s.queueRelease(batch, x, &result)
 	if x.Read != nil {
 		s.reader.queue(batch, x.Read, false, &result)
+	}
+	if len(x.Settle) > 0 { // last: meanwhile the rows are taken in
+		ids, eventIDs := split(x.Settle)
+		batch.Queue(s.settle, ids, eventIDs).Exec(func(tag pgconn.CommandTag) error {
+			result.Settled = int(tag.RowsAffected())
+			return nil
+		})
 	}
 	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
 		return result, exchangeError(err)

@@ -12,9 +12,6 @@ func (w *world) do(m int, x *modelExchange) *modelExchange {
 	if d.looks {
 		d.look = w.lookAt()
 	}
-	for _, ref := range d.settle {
-		d.settled += w.settle(ref)
-	}
 	w.parked = maps.Clone(w.parked)
 	for _, p := range d.park {
 		w.park(m, &d, p)
@@ -22,6 +19,9 @@ func (w *world) do(m int, x *modelExchange) *modelExchange {
 	w.serve(m, &d)
 	if d.req != nil {
 		w.read(&d)
+	}
+	for _, ref := range d.settle {
+		d.settled += w.settle(ref)
 	}
 	return &d
 }

@@ -100,3 +100,17 @@ func TestUnsentIsNoOutage(t *testing.T) {
 			len(f.queue))
 	}
 }
+
+// A read sees the rows that are settled after it in the same exchange, so it must leave them out.
+func TestReadLeavesOutWhatIsBeingSettled(t *testing.T) {
+	f := ownerOfAll(limits{batch: 50, batchMax: 100, memory: 1 << 24})
+	f.arrived(f.nextRead(100, 1, false), events(1, 3, 10), false)
+	f.nextChunk()
+	f.published(make([]error, 3), time.Time{})
+	r := f.nextRead(100, 1, false)
+	settles := f.nextSettle()
+	if len(settles) != 3 || len(r.Without) != 3 || r.Above >= 1 {
+		t.Errorf("%d events are settled by an exchange whose read starts above %d and leaves %d ids out", len(settles),
+			r.Above, len(r.Without))
+	}
+}

@@ -43,7 +43,6 @@ type Exchange struct {
 	Sleep Sleep
 	// Horizon asks for a look at the writers.
 	Horizon bool
-	Settle  []Ref
 	// Park sets events aside, as far as Member owns their lanes and their rows are unpublished still.
 	Park []Parking
 	// Requests asks to carry out what operators want done with parked events, in the lanes that Member owns and the
@@ -55,6 +54,9 @@ type Exchange struct {
 	Member int // 0 has all lanes
 	Wanted Choice
 	Read   *Read
+	// Settle comes last, so that the rows of the read are taken in while the server is at it, which takes most of the
+	// time. The read sees what is to be settled unless it is told to leave it out, as everything in memory.
+	Settle []Ref
 }
 
 // Sleep is what a relay says to writers.
