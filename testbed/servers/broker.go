@@ -19,6 +19,7 @@ type Broker struct {
 	Addr string // host:port for clients
 
 	dir, java, jars, heap string
+	brief                 bool
 	listeners             map[string]string // host:port by name
 
 	mu      sync.Mutex
@@ -79,6 +80,9 @@ func (b *Broker) launch() error {
 	// The collector and its goal are those of Kafka's own start script, whatever Java would choose for a small machine.
 	jvm := []string{"-Xmx" + b.heap, "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
 		"-XX:+ExplicitGCInvokesConcurrent"}
+	if b.brief {
+		jvm = append(jvm, "-XX:TieredStopAtLevel=1")
+	}
 	cmd := b.program(context.Background(), jvm, "kafka.Kafka", filepath.Join(b.dir, "server.properties"))
 	process, err := start(cmd, b.dir)
 	if err != nil {
