@@ -1,4 +1,5 @@
-// Package proxy is a TCP proxy that can be slow, swallow everything or lead elsewhere, for faults of a network.
+// Package proxy is a TCP proxy that can be slow, swallow everything, close half of a connection or lead elsewhere, for
+// faults of a network.
 package proxy
 
 import (
@@ -17,9 +18,30 @@ type Proxy struct {
 	target string
 	delay  time.Duration
 	hole   chan struct{} // not nil while nothing passes; closed when something does again
-	conns  map[net.Conn]struct{}
+	links  map[*link]struct{}
 	done   bool
 	wg     sync.WaitGroup
+}
+
+// Side is one of the two that a proxy stands between.
+type Side int
+
+// Client is who dials the proxy, Target whom the proxy dials.
+const (
+	Client Side = iota
+	Target
+)
+
+// link is a connection by way of the proxy: its two ends, and which of them has no more to say.
+type link struct {
+	ends  [2]*net.TCPConn // by Side
+	ended [2]bool
+}
+
+func (l *link) close() {
+	for _, end := range l.ends {
+		end.Close()
+	}
 }
 
 // New starts a proxy to target, host:port. One without a target refuses to forward until Aim gives it one.
@@ -28,7 +50,7 @@ func New(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start proxy: %w", err)
 	}
-	p := &Proxy{listener: l, target: target, conns: map[net.Conn]struct{}{}}
+	p := &Proxy{listener: l, target: target, links: map[*link]struct{}{}}
 	p.wg.Go(p.accept)
 	return p, nil
 }
@@ -64,12 +86,24 @@ func (p *Proxy) Blackhole(on bool) {
 	}
 }
 
-// Cut ends all connections. New ones are taken.
+// HalfClose ends one direction of the connections that are open, as if the side that speaks by it had closed its half:
+// the other side reads the end, and what the first still says vanishes. The other direction stays, as long as both
+// sides want it. New connections are whole.
+func (p *Proxy) HalfClose(from Side) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.ended[from] = true
+		_ = l.ends[1-from].CloseWrite() // fails where the connection has ended
+	}
+}
+
+// Cut ends all connections. New ones are taken. While it is a blackhole, what was sent is lost.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c := range p.conns {
-		c.Close()
+	for l := range p.links {
+		l.close()
 	}
 }
 
@@ -77,19 +111,19 @@ func (p *Proxy) Cut() {
 func (p *Proxy) Conns() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.conns) / 2
+	return len(p.links)
 }
 
 // Close ends all connections and waits for the proxy's goroutines.
 func (p *Proxy) Close() {
-	p.Blackhole(false)
 	p.mu.Lock()
 	p.done = true
 	p.listener.Close()
-	for c := range p.conns {
-		c.Close()
+	for l := range p.links {
+		l.close()
 	}
 	p.mu.Unlock()
+	p.Blackhole(false)
 	p.wg.Wait()
 }
 
@@ -112,51 +146,62 @@ func (p *Proxy) serve(in net.Conn) {
 		in.Close()
 		return
 	}
-	if !p.hold(in, out) {
+	l := &link{ends: [2]*net.TCPConn{in.(*net.TCPConn), out.(*net.TCPConn)}}
+	defer l.close()
+	if !p.hold(l) {
 		return
 	}
-	p.wg.Go(func() { p.pipe(in, out) })
-	p.pipe(out, in)
+	var back sync.WaitGroup
+	back.Go(func() { p.pipe(l, Target) })
+	p.pipe(l, Client)
+	back.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.conns, in)
-	delete(p.conns, out)
+	delete(p.links, l)
 }
 
-// hold keeps the connections for Close; false when that has been called already.
-func (p *Proxy) hold(conns ...net.Conn) bool {
+// hold keeps the link for Close; false when that has been called already.
+func (p *Proxy) hold(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range conns {
-		if p.done {
-			c.Close()
-			continue
-		}
-		p.conns[c] = struct{}{}
+	if !p.done {
+		p.links[l] = struct{}{}
 	}
 	return !p.done
 }
 
-// pipe copies from one connection to the other until either ends, then ends both.
-func (p *Proxy) pipe(from, to net.Conn) {
-	defer from.Close()
-	defer to.Close()
+// pipe copies what one side says until it ends, which the other side is told. What breaks, breaks for both.
+func (p *Proxy) pipe(l *link, side Side) {
+	from, to := l.ends[side], l.ends[1-side]
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
 			p.pass()
-			if _, err := to.Write(buf[:n]); err != nil {
+			if _, err := to.Write(buf[:n]); err != nil && !p.hasEnded(l, side) {
+				l.close()
+				return
+			}
+		}
+		if err == io.EOF {
+			p.pass()
+			err = to.CloseWrite()
+			if err == nil || p.hasEnded(l, side) {
 				return
 			}
 		}
 		if err != nil {
-			if err == io.EOF {
-				p.pass()
-			}
+			l.close()
 			return
 		}
 	}
+}
+
+// hasEnded tells whether a side has no more to say by the test's will.
+func (p *Proxy) hasEnded(l *link, side Side) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return l.ended[side]
 }
 
 // pass waits as long as the proxy is told to be slow or shut.
