@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -29,6 +30,7 @@ type Producer struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup // goroutines, none of which outlives Close
 
+	stale   atomic.Bool // topics may have changed, by an operator's word
 	answers chan []relay.Answer
 	counts  sync.Map // partitions of each topic, *atomic.Int32, as the clients see them
 	cluster identity
@@ -226,6 +228,7 @@ var (
 
 // prepare renews the client where needed and learns the topics.
 func (p *Producer) prepare(ctx context.Context, events []*relay.Event) error {
+	p.renew = p.stale.Swap(false) || p.renew
 	if p.renew {
 		if err := p.replaceClient(); err != nil {
 			return err

@@ -36,6 +36,9 @@ func (l *loop) followOrders(now time.Time) {
 		l.flow.parked, l.flow.parkedUpTo = view.Parked, view.ParkedUpTo
 	}
 	begun, ended := l.flow.pause(view.Pauses, now)
+	if len(ended) > 0 {
+		l.publisher.Renew() // partitions may have been added
+	}
 	logFew(l.log, begun, "pauses", func(h *hold) { l.logPause("an operator's pause begins", h) })
 	logFew(l.log, ended, "pauses ended", func(h *hold) { l.logPause("an operator's pause has ended", h) })
 	o.looks.follow(view.Looks, &l.flow.failing, now)

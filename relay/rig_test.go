@@ -81,6 +81,7 @@ func (k *fakeKafka) Bind(cluster string) {
 
 func (k *fakeKafka) Answers() <-chan []relay.Answer    { return nil }
 func (k *fakeKafka) Partition(topic, key string) int32 { return -1 }
+func (k *fakeKafka) Renew()                            {}
 func (k *fakeKafka) Close()                            {}
 
 func (k *fakeKafka) setFail(f func(*relay.Event) error) {
