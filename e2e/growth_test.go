@@ -21,13 +21,13 @@ func TestPartitionsAddedUnderLoad(t *testing.T) {
 	b.migrate()
 	relay := b.start(b.relay())
 	stop := b.writeSteadily()
-	b.await(30*time.Second, "events arrive", func() bool { return b.recordsOf(b.topics[0]) > 60 })
+	b.await(30*time.Second, "events arrive", func() bool { return b.recordsOf(b.topics[0]) > 40 })
 	b.addPartitions()
 	added := time.Now()
 	came := func(n int64) func() bool { return func() bool { return b.recordsIn(partitions, 2*partitions) >= n } }
 	b.await(30*time.Second, "events come into the new partitions", came(1))
 	t.Logf("the relay saw the new partitions after %s", time.Since(added).Round(time.Second))
-	b.await(30*time.Second, "more follow", came(60))
+	b.await(30*time.Second, "more follow", came(40))
 	stop()
 	b.drain(15 * time.Second)
 	b.stop(relay)
@@ -74,7 +74,7 @@ func TestPartitionsAddedDuringAPause(t *testing.T) {
 	relays := []*process.Process{b.start(b.relay()), b.start(b.relay())}
 	b.awaitShares(len(relays))
 	stop := b.writeSteadily()
-	b.await(30*time.Second, "events arrive", func() bool { return b.recordsOf(topic) > 60 })
+	b.await(30*time.Second, "events arrive", func() bool { return b.recordsOf(topic) > 40 })
 
 	b.command("pause", "--topic", topic, "--reason", "partitions are added")
 	b.await(30*time.Second, "what was with Kafka has arrived", func() bool {
@@ -84,7 +84,7 @@ func TestPartitionsAddedDuringAPause(t *testing.T) {
 	b.addPartitions()
 	b.command("resume", "--topic", topic, "--reason", "partitions were added")
 	b.await(30*time.Second, "events come into the new partitions", func() bool {
-		return b.recordsIn(partitions, 2*partitions) > 60
+		return b.recordsIn(partitions, 2*partitions) > 40
 	})
 	stop()
 	b.drain(15 * time.Second)

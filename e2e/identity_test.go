@@ -62,7 +62,7 @@ func startTwin(t *testing.T, network *proxy.Proxy) *servers.Kafka {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	k, err := servers.StartKafka(ctx, servers.KafkaConfig{
-		Brokers: 1, Listeners: []servers.Listener{{Name: byProxy, Advertised: network.Addr()}}})
+		Brokers: 1, Brief: true, Listeners: []servers.Listener{{Name: byProxy, Advertised: network.Addr()}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func (k *private) start() error {
 		return err
 	}
 	kafka, err := servers.StartKafka(ctx, servers.KafkaConfig{
-		Brokers: 1,
+		Brokers: 1, Brief: true,
 		Listeners: []servers.Listener{
 			{Name: byProxy, Advertised: network.Addr()},
 			{Name: scramListener, SASL: []string{"SCRAM-SHA-256"}},

@@ -44,7 +44,7 @@ func startSecured(t *testing.T) *secured {
 	var group errgroup.Group
 	group.Go(func() error {
 		k, err := servers.StartKafka(ctx, servers.KafkaConfig{
-			Brokers: 1,
+			Brokers: 1, Brief: true,
 			Listeners: []servers.Listener{
 				{Name: tlsListener, TLS: good},
 				{Name: expiredListener, TLS: expired},
