@@ -120,6 +120,7 @@ var guarded = map[string]string{
 	"allow.everyone.if.no.acl.found":  "true",
 	"log.retention.check.interval.ms": "1000", // not five minutes
 	"log.initial.task.delay.ms":       "1000", // not thirty seconds
+	"quota.window.num":                "3",    // a quota is a mean of two seconds, not of ten
 }
 
 func removeOwn() (err error) {
