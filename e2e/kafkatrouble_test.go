@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -81,53 +80,30 @@ func TestThreeBrokersInTrouble(t *testing.T) {
 }
 
 // A partition without a leader and a topic below its least number of in-sync replicas wait; all others flow, as fast as
-// ever. In the short form the broker is stopped where it stands, which saves its start: to relays and controllers it is
-// as gone, and its connections are worse, for they stay open.
+// ever.
 func oneIsGone(b *bed, kafka *servers.Kafka) {
-	gone, goes, comes := kafka.Brokers[2], (*servers.Broker).Pause, (*servers.Broker).Resume
-	if span(0, 1) > 0 {
-		goes, comes = (*servers.Broker).Kill, func(gone *servers.Broker) error { return gone.Restart(b.ctx) }
-	}
 	well, single, pair := b.topics[0], b.topics[1], b.topics[2]
 	drains := int(span(1, 5))
 	b.rates(well, drains) // the first are slower, on brokers that have just started
 	before := b.rates(well, drains)
-	b.ok(goes(gone))
-	back := sync.OnceFunc(func() { b.ok(comes(gone)) })
-	defer back() // a stopped process can't be removed in order
-
-	open := map[string]int{} // unpublished events
-	count := func() int {
-		rows, err := b.db.Query(b.ctx, "select topic, count(*) from outbox_event where published_at is null group by 1")
-		b.ok(err)
-		clear(open)
-		var topic string
-		var n int
-		_, err = pgx.ForEachRow(rows, []any{&topic, &n}, func() error { open[topic] = n; return nil })
-		b.ok(err)
-		return open[well]
-	}
+	b.ok(kafka.Brokers[2].Kill())
 	b.await(30*time.Second, "the events of a topic without sick partitions flow", func() bool {
-		return count() < 20 && open[pair] > 3*20 && open[single] > 20
+		open := b.backlogs()
+		return open[well] < 20 && open[pair] > 3*20 && open[single] > 20
 	})
-	longest := time.Duration(0)
 	var beside []float64
+	var longest time.Duration
 	for over := time.Now().Add(span(0, 5*time.Minute)); len(beside) == 0 || time.Now().Before(over); {
 		beside = append(beside, b.rates(well, 1)...)
-		for flowing, next := time.Now(), time.Now().Add(span(2*time.Second, 30*time.Second)); time.Now().Before(next); {
-			if count() < 20 { // less than a second's
-				flowing = time.Now()
-			}
-			longest = max(longest, time.Since(flowing))
-			b.letPass(50 * time.Millisecond)
-		}
+		longest = max(longest, b.standstill(well, span(2*time.Second, 30*time.Second)))
 	}
+	open := b.backlogs()
 	b.t.Logf("beside %d events of sick partitions and %d of their topics, the others stood for %s at most", open[pair],
 		open[single], longest.Round(time.Millisecond))
 	if longest > 3*time.Second {
 		b.t.Errorf("the events of a topic without sick partitions stood for %s", longest)
 	}
-	back()
+	b.ok(kafka.Brokers[2].Restart(b.ctx))
 	b.ok(kafka.WaitReady(b.ctx))
 	if span(0, 1) == 0 { // one short drain proves nothing
 		b.t.Logf("%.0f events/s in the topic without sick partitions, %.0f before", beside, before)
@@ -143,6 +119,32 @@ func oneIsGone(b *bed, kafka *servers.Kafka) {
 	if kept := (early + late) / 2; kept < 0.8 {
 		b.t.Errorf("a topic without sick partitions keeps %.2f of its rate, want 0.8", kept)
 	}
+}
+
+// backlogs counts the unpublished events of each topic.
+func (b *bed) backlogs() map[string]int {
+	b.t.Helper()
+	rows, err := b.db.Query(b.ctx, "select topic, count(*) from outbox_event where published_at is null group by 1")
+	b.ok(err)
+	open := map[string]int{}
+	var topic string
+	var n int
+	_, err = pgx.ForEachRow(rows, []any{&topic, &n}, func() error { open[topic] = n; return nil })
+	b.ok(err)
+	return open
+}
+
+// standstill watches a topic to which somebody writes steadily, and tells for how long a second's events or more waited.
+func (b *bed) standstill(topic string, watch time.Duration) (longest time.Duration) {
+	b.t.Helper()
+	for flowing, over := time.Now(), time.Now().Add(watch); time.Now().Before(over); {
+		if b.backlogs()[topic] < 20 {
+			flowing = time.Now()
+		}
+		longest = max(longest, time.Since(flowing))
+		b.letPass(50 * time.Millisecond)
+	}
+	return longest
 }
 
 // rates has the relay drain some thousand events of a topic, so many times, and tells its rates in events a second. Their
