@@ -33,7 +33,7 @@ func TestPartitionsAddedUnderLoad(t *testing.T) {
 	b.stop(relay)
 
 	report := b.judge(check.History{})
-	for _, kind := range check.Kinds() { // the new partitions are judged after the old, so a key that moves back is found
+	for _, kind := range check.Kinds() { // the new partitions are judged after the old: a key that moves back is found
 		if kind != check.Split && report.Count(kind) > 0 {
 			t.Errorf("%s: %v", report, report.Err())
 		}
@@ -41,7 +41,8 @@ func TestPartitionsAddedUnderLoad(t *testing.T) {
 	if report.Duplicates > 0 {
 		t.Errorf("%d duplicates, want none", report.Duplicates)
 	}
-	old, moves := map[string]time.Time{}, map[string]time.Duration{} // of keys: the last event before, and what follows it
+	// Of keys: the time of the last event in the old partition, and how much later the next one is.
+	old, moves := map[string]time.Time{}, map[string]time.Duration{}
 	records := b.readTopics()
 	slices.SortFunc(records, func(a, b check.Record) int { return a.Time.Compare(b.Time) })
 	for _, r := range records {
@@ -59,8 +60,8 @@ func TestPartitionsAddedUnderLoad(t *testing.T) {
 	for _, gap := range moves {
 		gaps = append(gaps, gap)
 	}
-	t.Logf("%d of %d keys moved; a consumer that is further behind in an old partition than %s to %s has the first events "+
-		"of the new ones too early", len(moves), len(old), slices.Min(gaps).Round(time.Millisecond),
+	t.Logf("%d of %d keys moved; a consumer that is further behind in an old partition than %s to %s has the first "+
+		"events of the new ones too early", len(moves), len(old), slices.Min(gaps).Round(time.Millisecond),
 		slices.Max(gaps).Round(time.Millisecond))
 }
 

@@ -22,12 +22,13 @@ func TestThreeBrokersInTrouble(t *testing.T) {
 		t.Skip("starts three brokers")
 	}
 	database := testenv.Require(t, pg18)
-	kafka, err := servers.StartKafka(t.Context(), servers.KafkaConfig{Brokers: 3, Brief: true, Properties: map[string]string{
-		// A broker that is killed counts as alive for so long. Its followers' replicas count as in sync, so what they
-		// share is not acknowledged by anybody.
-		"broker.session.timeout.ms":    "3000",
-		"broker.heartbeat.interval.ms": "500",
-	}})
+	kafka, err := servers.StartKafka(t.Context(), servers.KafkaConfig{Brokers: 3, Brief: true,
+		Properties: map[string]string{
+			// A broker that is killed counts as alive for so long. Its followers' replicas count as in sync, so what they
+			// share is not acknowledged by anybody.
+			"broker.session.timeout.ms":    "3000",
+			"broker.heartbeat.interval.ms": "500",
+		}})
 	if err != nil {
 		t.Fatalf("this test does harm to brokers, so it starts its own: %v", err)
 	}
@@ -114,8 +115,8 @@ func oneIsGone(b *bed, kafka *servers.Kafka) {
 	// Each half with what was nearest in time: the machine has its moods.
 	half := len(beside) / 2
 	early, late := median(beside[:half])/median(before), median(beside[half:])/median(after)
-	b.t.Logf("a topic without sick partitions keeps %.2f of its rate before (%.0f of %.0f events/s), %.2f of that after "+
-		"(%.0f of %.0f)", early, beside[:half], before, late, beside[half:], after)
+	b.t.Logf("a topic without sick partitions keeps %.2f of its rate before (%.0f of %.0f events/s), %.2f of that "+
+		"after (%.0f of %.0f)", early, beside[:half], before, late, beside[half:], after)
 	if kept := (early + late) / 2; kept < 0.8 {
 		b.t.Errorf("a topic without sick partitions keeps %.2f of its rate, want 0.8", kept)
 	}
@@ -134,7 +135,8 @@ func (b *bed) backlogs() map[string]int {
 	return open
 }
 
-// standstill watches a topic to which somebody writes steadily, and tells for how long a second's events or more waited.
+// standstill watches a topic to which somebody writes steadily, and tells for how long a second's events or more
+// waited.
 func (b *bed) standstill(topic string, watch time.Duration) (longest time.Duration) {
 	b.t.Helper()
 	for flowing, over := time.Now(), time.Now().Add(watch); time.Now().Before(over); {
@@ -147,8 +149,8 @@ func (b *bed) standstill(topic string, watch time.Duration) (longest time.Durati
 	return longest
 }
 
-// rates has the relay drain some thousand events of a topic, so many times, and tells its rates in events a second. Their
-// keys are no other writer's.
+// rates has the relay drain some thousand events of a topic, so many times, and tells its rates in events a second.
+// Their keys are no other writer's.
 func (b *bed) rates(topic string, times int) (rates []float64) {
 	b.t.Helper()
 	events := int(span(5_000, 20_000))

@@ -31,7 +31,9 @@ func TestRightsWithdrawnUnderLoad(t *testing.T) {
 			return b.waitsFor(forbidden, "may not be written by this client")
 		})
 		none, reached := b.recordsOf(forbidden), b.recordsOf(open)
-		b.await(10*time.Second, "events of the other topic arrive", func() bool { return b.recordsOf(open) > reached+40 })
+		b.await(10*time.Second, "events of the other topic arrive", func() bool {
+			return b.recordsOf(open) > reached+40
+		})
 		b.letPass(span(0, time.Minute))
 		if n := b.recordsOf(forbidden); n > none {
 			t.Errorf("%d events came into the forbidden topic", n-none)
@@ -65,8 +67,8 @@ func (b *bed) waitsFor(topic, why string) (waits bool) {
 func TestThrottledByAQuota(t *testing.T) {
 	b := newBed(t, pg15, ownBroker)
 	b.migrate()
-	// Batches are so small that a chunk is several requests, some of which wait for longer than a second while others are
-	// acknowledged already: that must not be taken for a partition's silence.
+	// Batches are so small that a chunk is several requests, some of which wait for longer than a second while others
+	// are acknowledged already: that must not be taken for a partition's silence.
 	b.topics = []string{b.unique + ".order.confirmed"}
 	b.createTopics(partitions, map[string]string{"max.message.bytes": "1000"}, b.topics...)
 	relay := b.start(b.relay("POSTHASTE_KAFKA_CLIENT_ID="+b.unique, "POSTHASTE_RELAY_BATCH_MAX=100"))
@@ -109,7 +111,8 @@ func TestThrottledByAQuota(t *testing.T) {
 func (b *bed) troubles() (said string) {
 	b.t.Helper()
 	b.ok(b.db.QueryRow(b.ctx, `
-		select coalesce(string_agg(concat(trouble, nullif(waiting, '[]')), '; '), '') from posthaste.member`).Scan(&said))
+		select coalesce(string_agg(concat(trouble, nullif(waiting, '[]')), '; '), '') from posthaste.member`).
+		Scan(&said))
 	return said
 }
 

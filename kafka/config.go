@@ -106,9 +106,9 @@ const (
 	// metadataPause is the least time between two looks at the cluster. At the client's default of 5 s a sequence error
 	// takes as long to mend.
 	metadataPause = 250 * time.Millisecond
-	// metadataAge is the longest time between two. New partitions of a topic are seen at a look, by each relay and client
-	// at its own; until all have seen them, a key whose lane or client changes may go to its old place once more. The
-	// client's default is five minutes.
+	// metadataAge is the longest time between two. New partitions of a topic are seen at a look, by each relay and
+	// client at its own; until all have seen them, a key whose lane or client changes may go to its old place once
+	// more. The client's default is five minutes.
 	metadataAge = 10 * time.Second
 	// patience is the default of Config.Patience.
 	patience = time.Second

@@ -14,8 +14,8 @@ func (p *Producer) Partition(topic, key string) int32 {
 	return p.partition(topic, key)
 }
 
-// Renew makes the next Publish begin with a new client: the one that there is may not see a topic's new partitions for a
-// while, and what it goes on to send to the old ones, consumers may come to after what follows in the new.
+// Renew makes the next Publish begin with a new client: the one that there is may not see a topic's new partitions for
+// a while, and what it goes on to send to the old ones, consumers may come to after what follows in the new.
 func (p *Producer) Renew() { p.stale.Store(true) }
 
 func (p *Producer) partition(topic, key string) int32 {

@@ -263,8 +263,8 @@ type Publisher interface {
 	// Partition returns the partition that the key's events go to, negative where that is not known. It asks nobody,
 	// and knows at least the partitions of what Publish has left Unanswered.
 	Partition(topic, key string) int32
-	// Renew says that an operator may have changed topics: before anything is handed over by a call of Publish that begins
-	// afterwards, what is known of them is asked for anew.
+	// Renew says that an operator may have changed topics: before anything is handed over by a call of Publish that
+	// begins afterwards, what is known of them is asked for anew.
 	Renew()
 	// Ping asks the cluster for an answer and returns its id, "" where it has none. Once something that was to be sent
 	// has met another cluster than Bind has named, that one's id is returned.
