@@ -24,8 +24,8 @@ func TestThreeBrokersInTrouble(t *testing.T) {
 	database := testenv.Require(t, pg18)
 	kafka, err := servers.StartKafka(t.Context(), servers.KafkaConfig{Brokers: 3, Brief: true,
 		Properties: map[string]string{
-			// A broker that is killed counts as alive for so long. Its followers' replicas count as in sync, so what they
-			// share is not acknowledged by anybody.
+			// A broker that is killed counts as alive for so long. Its followers' replicas count as in sync, so what
+			// they share is not acknowledged by anybody.
 			"broker.session.timeout.ms":    "3000",
 			"broker.heartbeat.interval.ms": "500",
 		}})

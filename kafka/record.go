@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"posthaste.dev/posthaste/internal/wire"
@@ -83,7 +82,7 @@ func (w *recordWriter) addText(name, value string) {
 	}
 }
 
-func appendUUID(to []byte, id uuid.UUID) []byte {
+func appendUUID(to []byte, id [16]byte) []byte {
 	for i, part := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
 		if i > 0 {
 			to = append(to, '-')

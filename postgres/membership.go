@@ -32,7 +32,7 @@ type memberSQL struct {
 	// local has the settings of a transaction; "" where the session has them.
 	local string
 
-	beat, view, evict, lock, take, release, leave, resizeLock, resize string
+	beat, evict, lock, take, release, leave, resizeLock, resize string
 }
 
 // Join puts a row into the member table. The advisory lock is taken before the row can be seen, so a member that others
@@ -122,8 +122,8 @@ update {{schema}}.member set
         then ($2 - published) / extract(epoch from clock_timestamp() - beat_at)::float8 end
 where id = $1 returning clock_timestamp()`
 
-	// viewSQL is all that a beat looks at, as one statement: an idle relay makes two a second beside its polls. It tries
-	// the lock of every other member; the tries end with the transaction. Who can be locked is gone.
+	// viewSQL is all that a beat looks at, as one statement: an idle relay makes two a second beside its polls. It
+	// tries the lock of every other member; the tries end with the transaction. Who can be locked is gone.
 	viewSQL = `
 select peers.*, o.generation, coalesce(o.next_lanes, 0),
        array(select coalesce(l.owner, 0) from {{schema}}.lane l where l.outbox = o.id order by l.lane),

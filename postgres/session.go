@@ -43,7 +43,8 @@ func newSession(conn *pgx.Conn, outbox *Outbox, pooled bool, cfg Config) *sessio
 	if cfg.Settle == relay.SettleDelete {
 		s.settle = outbox.Names.sql(outbox.widen(deleteSQL))
 	}
-	s.park, s.orders, s.release = outbox.fill(parkSQL), outbox.Names.sql(ordersSQL, "{{outbox}}", "$1"), newReleaseTexts(outbox)
+	s.park, s.release = outbox.fill(parkSQL), newReleaseTexts(outbox)
+	s.orders = outbox.Names.sql(ordersSQL, "{{outbox}}", "$1")
 	if outbox.SequenceTrusted {
 		s.look = []string{lastValueSQL + outbox.Sequence, writersOf(outbox.Names)}
 	}

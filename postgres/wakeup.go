@@ -63,7 +63,8 @@ func (c *catalog) refuseWakeUp() []Problem {
 func (d *differences) compareWakeUp(drop string) {
 	if d.maxPrepared > 0 {
 		d.warn(ErrWakeUp, "set it to 0 where nobody prepares transactions, or run: "+drop,
-			"max_prepared_transactions is %d, and a transaction that has woken a relay can't be prepared", d.maxPrepared)
+			"max_prepared_transactions is %d, and a transaction that has woken a relay can't be prepared",
+			d.maxPrepared)
 	}
 }
 

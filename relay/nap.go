@@ -2,8 +2,8 @@ package relay
 
 import "time"
 
-// nap decides when a relay tells writers that it sleeps. A relay that sleeps polls at its interval as ever; that writers
-// wake it only makes it faster.
+// nap decides when a relay tells writers that it sleeps. A relay that sleeps polls at its interval as ever; that
+// writers wake it only makes it faster.
 //
 // The word is out before writers are looked at, and that is done before the read that comes along. So whoever writes
 // after the word sees it; whoever wrote before it is either on the list or has committed, and then the read sees the

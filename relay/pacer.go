@@ -40,8 +40,8 @@ func (p *pacer) due(now time.Time) bool { return !now.Before(p.next) }
 func (p *pacer) soon() { p.next = time.Time{} }
 
 // read takes in how many rows a poll brought and whether there are more. Under backlog the next poll is due at once
-// and asks for more, up to the maximum; while events come polls are quick. The last of these was asked for when no event
-// had come for a while, so that it could tell writers that the relay sleeps.
+// and asks for more, up to the maximum; while events come polls are quick. The last of these was asked for when no
+// event had come for a while, so that it could tell writers that the relay sleeps.
 func (p *pacer) read(rows int, more bool, asked, now time.Time) {
 	if rows > 0 {
 		p.last, p.quick = now, quickPoll

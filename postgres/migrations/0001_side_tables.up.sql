@@ -110,9 +110,9 @@ create table {{schema}}.audit (
 );
 
 -- Wakes relays that sleep: a trigger of the outbox table calls it, see migrate --wake-up. A relay that sleeps holds a
--- shared lock, so that the exclusive one can't be had. It is taken and given back in one expression, between whose parts
--- nothing can end the statement, and tried twice, since another writer may have it for that moment. No snapshot is
--- involved, so it is the same at every isolation level. Whatever goes wrong, the writer's transaction goes on.
+-- shared lock, so that the exclusive one can't be had. It is taken and given back in one expression, between whose
+-- parts nothing can end the statement, and tried twice, since another writer may have it for that moment. No snapshot
+-- is involved, so it is the same at every isolation level. Whatever goes wrong, the writer's transaction goes on.
 create function {{schema}}.wake_up() returns trigger language plpgsql as $$
 declare
     class constant int := {{wake_class}};
