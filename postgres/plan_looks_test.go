@@ -66,22 +66,10 @@ func explainLooks(t *testing.T, conn *pgx.Conn, names Names) {
 				if _, err := tx.Exec(ctx, "set local plan_cache_mode = "+mode); err != nil {
 					return err
 				}
-				if _, err := tx.Exec(ctx, "prepare looking as "+names.sql(s.sql)); err != nil {
-					return err
-				}
-				literals := make([]string, len(s.args))
-				for i, a := range s.args {
-					literals[i] = literalOf(a)
-				}
-				rows, err := tx.Query(ctx, "explain execute looking ("+strings.Join(literals, ", ")+")")
+				plan, err := planOf(ctx, tx, names.sql(s.sql), s.args)
 				if err != nil {
 					return err
 				}
-				lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-				if err != nil {
-					return err
-				}
-				plan := strings.Join(lines, "\n")
 				for _, bad := range []string{"Seq Scan", "Sort", "Bitmap"} {
 					if strings.Contains(plan, bad) {
 						t.Errorf("look %s, %s: the plan has a %s:\n%s", what, mode, bad, plan)
@@ -90,8 +78,7 @@ func explainLooks(t *testing.T, conn *pgx.Conn, names Names) {
 				if !strings.Contains(plan, s.index) {
 					t.Errorf("look %s, %s: the plan does not use %s:\n%s", what, mode, s.index, plan)
 				}
-				_, err = tx.Exec(ctx, "deallocate looking")
-				return err
+				return nil
 			})
 			if err != nil {
 				t.Errorf("look %s: %v", what, err)

@@ -52,28 +52,15 @@ from {{table}}`)
 				run("analyze {{schema}}.parked")
 			}
 			run("set plan_cache_mode = " + mode)
-			literals := make([]string, len(s.args))
-			for i, a := range s.args {
-				literals[i] = literalOf(a)
-			}
-			if _, err := conn.Exec(ctx, "prepare side as "+s.String()); err != nil {
-				t.Fatalf("%s: %v", what, err)
-			}
-			rows, err := conn.Query(ctx, "explain execute side ("+strings.Join(literals, ", ")+")")
+			plan, err := planOf(ctx, conn, s.String(), s.args)
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
-			lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-			if err != nil {
-				t.Fatalf("%s: %v", what, err)
-			}
-			plan := strings.Join(lines, "\n")
 			for _, large := range []string{"parked", "outbox_event"} {
 				if bad := "Seq Scan on " + large; strings.Contains(plan, bad) {
 					t.Errorf("%s, %s: the plan has a %s:\n%s", what, mode, bad, plan)
 				}
 			}
-			run("deallocate side")
 		}
 	}
 }

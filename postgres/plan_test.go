@@ -60,21 +60,10 @@ from generate_series(1, 50000) n`))
 			explain := func(what, mode, sql string, args []any) {
 				t.Helper()
 				run("set plan_cache_mode = " + mode)
-				run("prepare hot as " + sql)
-				defer run("deallocate hot")
-				literals := make([]string, len(args))
-				for i, a := range args {
-					literals[i] = literalOf(a)
-				}
-				rows, err := conn.Query(ctx, "explain execute hot ("+strings.Join(literals, ", ")+")")
+				plan, err := planOf(ctx, conn, sql, args)
 				if err != nil {
 					t.Fatalf("%s: %v", what, err)
 				}
-				lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-				if err != nil {
-					t.Fatalf("%s: %v", what, err)
-				}
-				plan := strings.Join(lines, "\n")
 				plan = plan[:min(len(plan), 1000)]
 				for _, bad := range []string{"Seq Scan", "Sort", "Hash Join", "Hash Anti Join", "Hash Semi Join",
 					"Merge", "Nested Loop"} {
@@ -119,6 +108,30 @@ from generate_series(1, 50000) n`))
 			}
 		})
 	}
+}
+
+// planOf returns the plan of a prepared statement in words.
+func planOf(ctx context.Context, db interface {
+	reader
+	executor
+}, sql string, args []any) (string, error) {
+	if _, err := db.Exec(ctx, "prepare planned as "+sql); err != nil {
+		return "", err
+	}
+	literals := make([]string, len(args))
+	for i, a := range args {
+		literals[i] = literalOf(a)
+	}
+	rows, err := db.Query(ctx, "explain execute planned ("+strings.Join(literals, ", ")+")")
+	if err != nil {
+		return "", err
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return "", err
+	}
+	_, err = db.Exec(ctx, "deallocate planned")
+	return strings.Join(lines, "\n"), err
 }
 
 // literalOf writes an argument as SQL.
