@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// runMarkBound reads what a relay needs and marks it, in one session, as fast as that goes. No relay that marks row by
-// row can be faster, since this one has no Kafka to wait for and no one to share with.
+// runMarkBound reads what a relay needs and marks it, in one session, as fast as that goes. No relay that marks by one
+// connection can be faster, since this one has no Kafka to wait for and no one to share with.
 func runMarkBound(ctx context.Context, db *pgx.Conn, _ []string) error {
 	const chunk = 2000
 	if _, err := db.Exec(ctx, `set synchronous_commit = off`); err != nil {

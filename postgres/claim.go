@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"posthaste.dev/posthaste/relay"
 )
@@ -50,13 +49,9 @@ func (c *claim) Settle(ctx context.Context, refs []relay.Ref, park []relay.Parki
 	if len(refs)+len(park) == 0 {
 		return c.Release(ctx)
 	}
-	ids, eventIDs := split(refs)
 	batch := &pgx.Batch{}
 	settled := 0
-	batch.Queue(c.session.settle, ids, eventIDs).Exec(func(tag pgconn.CommandTag) error {
-		settled = int(tag.RowsAffected())
-		return nil
-	})
+	c.session.settle.queue(batch, refs, &settled)
 	if len(park) > 0 {
 		batch.Queue(c.session.park, parkArgs(0, park)...)
 	}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -67,8 +68,9 @@ func (o *Outbox) sameMake(other *Outbox) bool {
 
 // Server is the server that answered.
 type Server struct {
-	Version  int    // as in server_version_num: 150004
-	Database string // current_database()
+	Version  int       // as in server_version_num: 150004
+	Started  time.Time // pg_postmaster_start_time(): no two servers have the same
+	Database string    // current_database()
 }
 
 // Inspect looks at an outbox as the connected role sees it. It changes nothing and takes only catalog locks, besides

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -25,6 +26,7 @@ type catalog struct {
 
 	database, role string
 	serverVersion  int
+	started        time.Time
 	standby        bool
 	readOnly       bool
 	mayCreate      bool // schemas in this database
@@ -142,7 +144,7 @@ func look(ctx context.Context, db reader, names Names) (*catalog, error) {
 const sessionSQL = `
 select current_database(), current_user, current_setting('server_version_num')::int, pg_is_in_recovery(),
        current_setting('transaction_read_only')::bool, has_database_privilege(current_database(), 'create'),
-       current_setting('max_prepared_transactions')::int`
+       current_setting('max_prepared_transactions')::int, pg_postmaster_start_time()`
 
 const schemaSQL = `
 select n.nspname, coalesce(has_schema_privilege(n.oid, 'usage'), false),
@@ -153,7 +155,7 @@ from pg_namespace n where n.nspname in ($1, $2)`
 func (c *catalog) readSession(ctx context.Context, db reader) error {
 	err := db.QueryRow(ctx, sessionSQL).
 		Scan(&c.database, &c.role, &c.serverVersion, &c.standby, &c.readOnly, &c.mayCreate,
-			&c.maxPrepared)
+			&c.maxPrepared, &c.started)
 	if err != nil {
 		return err
 	}

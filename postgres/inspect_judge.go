@@ -45,7 +45,7 @@ func (c *catalog) column(usual string) (column, bool) {
 // outbox returns the facts that a look holds by itself.
 func (c *catalog) outbox() *Outbox {
 	o := &Outbox{Names: c.names, Version: c.version}
-	o.Server = Server{Version: c.serverVersion, Database: c.database}
+	o.Server = Server{Version: c.serverVersion, Started: c.started, Database: c.database}
 	if r := c.register; r != nil {
 		o.ID, o.BaseID, o.LockClass, o.Created = r.id, r.base, r.lockClass, r.created
 		o.Lanes, o.NextLanes, o.Generation, o.Groups = r.lanes, r.nextLanes, r.generation, r.groups

@@ -9,23 +9,25 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
+	"golang.org/x/sync/errgroup"
 
 	"posthaste.dev/posthaste/relay"
 )
 
-// session is one connection for reading and settling.
+// session is a connection for reading and settling, with another one beside it while there is much to settle.
 //
 // An exchange is one pipeline of statements up to one Sync: one round trip, and by the rules of the extended protocol
-// one transaction, without the cost of begin and commit.
+// one transaction, without the cost of begin and commit. Of a large settle, half goes another way at the same time.
 type session struct {
 	conn   *pgx.Conn
+	aside  *aside // nil behind a pooler, where connections are scarce
 	outbox *Outbox
 	reader *eventReader
 	local  string // the settings of a transaction
 	pooled bool   // the session has no settings of its own
 	// outdated tells whether the outbox was found to be another than this session takes it for.
 	outdated func() bool
-	settle   string   // marks or deletes
+	settle   settleSQL
 	look     []string // the sequence, then the writers; nil where they prove nothing
 	park     string
 
@@ -39,9 +41,9 @@ func newSession(conn *pgx.Conn, outbox *Outbox, pooled bool, cfg Config) *sessio
 	s := &session{conn: conn, outbox: outbox, pooled: pooled, reader: newReader(outbox),
 		outdated: func() bool { return false }, ghostsFrom: math.MinInt64}
 	s.local = localSQL(outbox.Server.Version, settleSettings(cfg.SettleSync))
-	s.settle = outbox.Names.sql(outbox.widen(markSQL))
+	s.settle = settleSQL(outbox.Names.sql(outbox.widen(markSQL)))
 	if cfg.Settle == relay.SettleDelete {
-		s.settle = outbox.Names.sql(outbox.widen(deleteSQL))
+		s.settle = settleSQL(outbox.Names.sql(outbox.widen(deleteSQL)))
 	}
 	s.park, s.release = outbox.fill(parkSQL), newReleaseTexts(outbox)
 	s.orders = outbox.Names.sql(ordersSQL, "{{outbox}}", "$1")
@@ -53,7 +55,10 @@ func newSession(conn *pgx.Conn, outbox *Outbox, pooled bool, cfg Config) *sessio
 
 func (s *session) Horizons() bool { return s.look != nil }
 
-func (s *session) Close() { closeNow(s.conn) }
+func (s *session) Close() {
+	closeNow(s.conn)
+	s.aside.close()
+}
 
 // The id alone would settle a newer event after TRUNCATE ... RESTART IDENTITY or the restore of a dump. Plan: one look
 // into an index for each id, and the pairs as a hashed subplan. "is true" keeps the planner from making a join of it:
@@ -85,8 +90,9 @@ func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result,
 	if s.outdated() {
 		return result, errChanged
 	}
+	settle, meanwhile := s.aside.share(x.Settle)
 	batch := &pgx.Batch{}
-	if s.pooled || len(x.Settle) > 0 {
+	if s.pooled || len(settle) > 0 {
 		batch.Queue(s.local)
 	}
 	s.queueSleep(batch, x.Sleep, &result) // before the look: who writes after it sees the lock
@@ -108,17 +114,35 @@ func (s *session) Exchange(ctx context.Context, x relay.Exchange) (relay.Result,
 	if x.Read != nil {
 		s.reader.queue(batch, x.Read, false, &result)
 	}
-	if len(x.Settle) > 0 { // last: meanwhile the rows are taken in
-		ids, eventIDs := split(x.Settle)
-		batch.Queue(s.settle, ids, eventIDs).Exec(func(tag pgconn.CommandTag) error {
-			result.Settled = int(tag.RowsAffected())
-			return nil
+	if len(settle) > 0 { // last: meanwhile the rows are taken in
+		s.settle.queue(batch, settle, &result.Settled)
+	}
+	settled := 0 // meanwhile
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.conn.SendBatch(ctx, batch).Close() })
+	if meanwhile != nil {
+		group.Go(func() (err error) {
+			settled, err = meanwhile(ctx)
+			return err
 		})
 	}
-	if err := s.conn.SendBatch(ctx, batch).Close(); err != nil {
+	if err := group.Wait(); err != nil {
 		return result, exchangeError(err)
 	}
+	result.Settled += settled
 	return result, nil
+}
+
+// settleSQL marks or deletes what is published.
+type settleSQL string
+
+// queue puts a settle into a pipeline, which will add to the count how many rows it has found unpublished.
+func (sql settleSQL) queue(batch *pgx.Batch, refs []relay.Ref, settled *int) {
+	ids, eventIDs := split(refs)
+	batch.Queue(string(sql), ids, eventIDs).Exec(func(tag pgconn.CommandTag) error {
+		*settled += int(tag.RowsAffected())
+		return nil
+	})
 }
 
 func split(refs []relay.Ref) (ids []int64, eventIDs []pgtype.UUID) {

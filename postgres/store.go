@@ -115,6 +115,10 @@ func (s *Store) Open(ctx context.Context) (relay.Session, error) {
 		return nil, err
 	}
 	session := newSession(conn, outbox, pooled, s.cfg)
+	if !pooled {
+		session.aside = &aside{local: session.local, settle: session.settle, log: s.cfg.Logger, idle: asideIdle,
+			open: func(ctx context.Context) (*pgx.Conn, error) { return s.openAside(ctx, outbox) }}
+	}
 	session.outdated = func() bool {
 		found := s.found.Load()
 		if found == known {

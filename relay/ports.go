@@ -20,10 +20,10 @@ type Store interface {
 	Bind(ctx context.Context, cluster string) error
 }
 
-// Session is one database connection for reading and settling.
+// Session is a database connection for reading and settling.
 type Session interface {
-	// Exchange settles events and reads the next ones in one transaction; either part may be absent. When it fails,
-	// it is unknown whether the events were settled: settling them again is harmless.
+	// Exchange settles events and reads the next ones; either part may be absent. When it fails, it is unknown which
+	// of the events were settled: settling them again is harmless.
 	Exchange(ctx context.Context, x Exchange) (Result, error)
 	// Claim takes rows as the skip-locked mode does: they stay locked until the Claim is settled or released.
 	Claim(ctx context.Context, r Read) (Claim, error)
@@ -37,7 +37,8 @@ type Session interface {
 	Close()
 }
 
-// Exchange is one round trip to the database. Its parts happen in this order, in one transaction.
+// Exchange is one round trip to the database. Its parts happen in this order, in one transaction; only some of what is
+// to be settled may be settled beside it, by another.
 type Exchange struct {
 	// Sleep is a word to writers that begin to write from now on.
 	Sleep Sleep
