@@ -22,6 +22,7 @@ type options struct {
 	bars      bool
 	rounds    int
 	posthaste string
+	storage   string
 	size      size
 	warm      time.Duration
 
@@ -41,6 +42,7 @@ type size struct {
 	Topics    int           `json:"topics"`
 	Writing   time.Duration `json:"writing"` // how long writers write as fast as they can
 	Waiting   int           `json:"waiting"` // rows that wait for a missing topic
+	Growing   int           `json:"growing"` // events of a load that makes the table grow
 
 	Delays []time.Duration `json:"delays"` // of slow-broker
 }
@@ -48,7 +50,7 @@ type size struct {
 // quick are the settings of --quick, where the command line does not say otherwise.
 var quick = map[string]string{
 	"rounds": "1", "large": "10000", "small": "10000", "steady": "500ms", "burst": "1000", "lone": "2", "idle": "1s",
-	"published": "10000", "topics": "20", "writing": "300ms", "waiting": "10000", "warm": "0",
+	"published": "10000", "topics": "20", "writing": "300ms", "waiting": "10000", "growing": "10000", "warm": "0",
 }
 
 func parse(args []string) (options, error) {
@@ -82,6 +84,10 @@ func parse(args []string) (options, error) {
 	flags.DurationVar(&o.size.Writing, "writing", 5*time.Second, "how `long` writers write as fast as they can")
 	flags.IntVar(&o.size.Waiting, "waiting", 1_000_000,
 		"`number` of rows that wait for a missing topic; others in proportion")
+
+	flags.IntVar(&o.size.Growing, "growing", 2_000_000, "`number` of events of a load that makes the table grow")
+	flags.StringVar(&o.storage, "storage", "",
+		"storage `parameters`, such as fillfactor=70: adds the subject posthaste-storage, whose outbox table has them")
 
 	flags.StringVar(&o.save, "save", "", "`file` that gets the results as JSON after every measurement")
 	flags.StringVar(&o.from, "from", "", "`file` of --save to tell of, instead of measuring")
@@ -139,6 +145,7 @@ func (o options) check() error {
 		refuse(n < 1, "read --"+name+": want 1 or more")
 	}
 	refuse(o.size.Waiting < 1000, "read --waiting: want 1000 or more")
+	refuse(o.size.Growing < 5000, "read --growing: want 5000 or more")
 	return errors.Join(errs...)
 }
 

@@ -15,6 +15,7 @@ func TestRefusals(t *testing.T) {
 		"--lone 0":                     "--lone",
 		"drain":                        "not understood",
 		"--subjects posthaste,nothing": `no "nothing"`,
+		"--subjects posthaste-storage": `no "posthaste-storage"`,
 		"--scenarios draining":         `no "draining"`,
 		"--scenarios [":                "syntax error in pattern",
 		"--from /nowhere":              "read results",

@@ -54,5 +54,6 @@ func (o options) allScenarios() []Scenario {
 		o.heldXminScenarios(),
 		o.writersScenarios(),
 		o.waitingScenarios(),
+		o.growthScenarios(),
 	)
 }

@@ -63,7 +63,7 @@ func (p place) far(ctx context.Context, s Subject, events int, added time.Durati
 	if !s.Traits().live {
 		return figures, nil
 	}
-	load, err := p.steady(ctx, reach, s, 1, 1000)
+	load, err := p.steady(ctx, reach, s, 1, 1000, p.grounds.size.Steady)
 	if err != nil {
 		return nil, err
 	}

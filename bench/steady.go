@@ -14,7 +14,9 @@ func (o options) steadyScenarios() []Scenario {
 		return func(ctx context.Context, g *grounds, s Subject) ([]Figure, error) {
 			l := usual(0)
 			l.run = max(l.run, per)
-			return g.inPlace(ctx, l, s, func(p place) ([]Figure, error) { return p.steady(ctx, p, s, per, rate) })
+			return g.inPlace(ctx, l, s, func(p place) ([]Figure, error) {
+				return p.steady(ctx, p, s, per, rate, g.size.Steady)
+			})
 		}
 	}
 	usual := []string{"handwritten-50", "handwritten-1000", "posthaste", "posthaste-wakeup", "floor"}
@@ -33,8 +35,9 @@ func (o options) steadyScenarios() []Scenario {
 }
 
 // steady puts a load on the place, whose subject reaches its servers as reach says.
-func (p place) steady(ctx context.Context, reach place, s Subject, per, rate int) ([]Figure, error) {
-	length := p.grounds.size.Steady
+func (p place) steady(ctx context.Context, reach place, s Subject, per, rate int, length time.Duration) (
+	[]Figure, error,
+) {
 	settleIn := min(length/4, 2*time.Second) // comes first and isn't measured
 	h, err := p.engage(ctx, reach, s, load{place: p, per: per, rate: rate, eventful: true})
 	if err != nil {

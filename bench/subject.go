@@ -37,7 +37,7 @@ func (o options) allSubjects() []Subject {
 	ours := traits{ships: true, settles: true, live: true, order: true, lanes: true, process: true}
 	plain := ours
 	plain.order, plain.lanes = false, false
-	return []Subject{
+	all := []Subject{
 		handwritten{batch: 50},
 		handwritten{batch: 1000},
 		posthaste{name: "posthaste", traits: ours, binary: built},
@@ -51,6 +51,10 @@ func (o options) allSubjects() []Subject {
 		ceiling{},
 		floor{},
 	}
+	if o.storage != "" {
+		all = append(all, posthaste{name: "posthaste-storage", traits: ours, binary: built, storage: o.storage})
+	}
+	return all
 }
 
 // self is a relay of this command, as a process.

@@ -18,12 +18,18 @@ type posthaste struct {
 	binary  *binary
 	env     string // a setting of the relay, if any
 	migrate string // a flag of `posthaste migrate up`, if any
+	storage string // parameters of the table, if any
 }
 
 func (s posthaste) Name() string   { return s.name }
 func (s posthaste) Traits() traits { return s.traits }
 
 func (s posthaste) Prepare(ctx context.Context, p place) error {
+	if s.storage != "" {
+		if _, err := p.db.Exec(ctx, "alter table outbox_event set ("+s.storage+")"); err != nil {
+			return fmt.Errorf("set storage parameters: %w", err)
+		}
+	}
 	if s.migrate == "" {
 		return nil
 	}

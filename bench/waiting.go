@@ -101,7 +101,7 @@ func (p place) behind(ctx context.Context, s Subject, full bool) ([]Figure, erro
 	if err != nil {
 		return nil, err
 	}
-	load, err := p.steady(ctx, p, s, 1, 1000)
+	load, err := p.steady(ctx, p, s, 1, 1000, p.grounds.size.Steady)
 	if err != nil {
 		return nil, err
 	}

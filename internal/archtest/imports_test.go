@@ -28,7 +28,7 @@ var rules = []rule{
 		others: []string{"github.com/jackc/pgx/v5/pgconn", "github.com/google/uuid", "go.opentelemetry.io/otel/trace"}},
 	{path: "relay", others: []string{"github.com/google/uuid"}},
 	{path: "postgres", own: []string{"relay", "internal/pgname"},
-		others: []string{"github.com/jackc/pgx/v5", "github.com/google/uuid"}},
+		others: []string{"github.com/jackc/pgx/v5", "github.com/google/uuid", "golang.org/x/sync/errgroup"}},
 	{path: "kafka", own: []string{"relay", "internal/wire"}, others: []string{"github.com/twmb/franz-go"}},
 	{path: "posthastetest", own: []string{"", "postgres", "internal/pgname", "internal/testenv"},
 		others: []string{"github.com/jackc/pgx/v5", "github.com/google/uuid"}},
