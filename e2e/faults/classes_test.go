@@ -140,7 +140,7 @@ func TestFirstFailureOfANewClientHoldsTheKey(t *testing.T) {
 	}
 	cluster.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
-		time.Sleep(100 * time.Millisecond) // until the client has all of them
+		time.Sleep(100 * time.Millisecond) // the fault: an answer so slow that the client has all of them by then
 		return nil, nil, false
 	})
 	cluster.Fault(answers(kmsg.Produce, kerr.UnknownServerError, 1))
